@@ -1,0 +1,159 @@
+"""Column sums in a chosen order of additions, and four ways to take the top k of ragged rows.
+
+`sum_rows` computes out[n] = sum over m of in[m, n] in float32, in the order that ATen's
+`reduce_kernel` uses: HEIGHT lanes share a column, each lane keeps four running sums, adds them
+from left to right, and the lanes meet by halves.
+One program owns BLOCK columns of one matrix and all of their rows.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCK = 128
+SHARED_HEIGHT = 4  # The only height above 1 that ATen takes for 64 rows and two or more columns.
+
+
+@triton.jit
+def add_in_order(
+    matrix, stride, column, inside, ROWS: tl.constexpr, HEIGHT: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Add ROWS rows of one tile of BLOCK columns; every addition is written out."""
+    row = tl.arange(0, HEIGHT)[:, None]
+    first = tl.zeros([HEIGHT, BLOCK], tl.float32)
+    second = tl.zeros([HEIGHT, BLOCK], tl.float32)
+    third = tl.zeros([HEIGHT, BLOCK], tl.float32)
+    fourth = tl.zeros([HEIGHT, BLOCK], tl.float32)
+    for start in tl.range(0, ROWS, 4 * HEIGHT, loop_unroll_factor=4):
+        first += load_rows(matrix, stride, start + row, column, inside, ROWS)
+        second += load_rows(matrix, stride, start + HEIGHT + row, column, inside, ROWS)
+        third += load_rows(matrix, stride, start + 2 * HEIGHT + row, column, inside, ROWS)
+        fourth += load_rows(matrix, stride, start + 3 * HEIGHT + row, column, inside, ROWS)
+    return halve(((first + second) + third) + fourth, HEIGHT, BLOCK)
+
+
+@triton.jit
+def load_rows(matrix, stride, row, column, inside, ROWS: tl.constexpr):
+    """Load the tile's part of the rows `row`; a row past the last one reads as zero."""
+    at = matrix + row.to(tl.int64) * stride + column[None, :]
+    return tl.load(at, inside[None, :] & (row < ROWS), 0.0)
+
+
+@triton.jit
+def halve(total, HEIGHT: tl.constexpr, BLOCK: tl.constexpr):
+    """Add the upper half of [HEIGHT, BLOCK] to the lower until one row is left."""
+    if HEIGHT == 1:
+        return tl.reshape(total, [BLOCK])
+    else:
+        pairs = tl.permute(tl.reshape(total, [2, HEIGHT // 2, BLOCK]), (1, 2, 0))
+        low, high = tl.split(pairs)
+        return halve(low + high, HEIGHT // 2, BLOCK)
+
+
+@triton.jit(do_not_specialize=["columns"])
+def _sum_rows(
+    matrix, out, columns, stride, ROWS: tl.constexpr, HEIGHT: tl.constexpr, BLOCK: tl.constexpr
+):
+    column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < columns
+    tl.store(out + column, add_in_order(matrix, stride, column, inside, ROWS, HEIGHT, BLOCK), inside)
+
+
+@triton.jit(do_not_specialize=["stride"])
+def _sum_ragged(
+    matrices,
+    out,
+    lengths,
+    shared,
+    stride,
+    ROWS: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    item = tl.program_id(1).to(tl.int64)
+    column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < tl.load(lengths + item)
+    matrix = matrices + item * ROWS * stride
+    if tl.load(shared + item) != 0:
+        total = add_in_order(matrix, stride, column, inside, ROWS, HEIGHT, BLOCK)
+    else:
+        total = add_in_order(matrix, stride, column, inside, ROWS, 1, BLOCK)
+    total = tl.where(inside, total, float("-inf"))
+    tl.store(out + item * stride + column, total, column < stride)
+
+
+@triton.jit(do_not_specialize=["width"])
+def _pad_rows(flat, starts, out, width, BLOCK: tl.constexpr):
+    item = tl.program_id(1).to(tl.int64)
+    column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    start = tl.load(starts + item)
+    inside = column < tl.load(starts + item + 1) - start
+    scores = tl.load(flat + start + column, inside, float("-inf"))
+    tl.store(out + item * width + column, scores, column < width)
+
+
+def sum_rows(matrix: torch.Tensor, height: int) -> torch.Tensor:
+    """Sum fp32 `[rows, columns]` over rows, `height` (a power of two) lanes to a column."""
+    rows, columns = matrix.shape
+    if matrix.dtype != torch.float32 or matrix.stride(1) != 1:
+        message = f"need float32 with adjacent columns, not {matrix.dtype} {matrix.stride()}"
+        raise ValueError(message)
+    out = torch.empty(columns, dtype=torch.float32, device=matrix.device)
+    grid = (triton.cdiv(columns, BLOCK),)
+    _sum_rows[grid](matrix, out, columns, matrix.stride(0), rows, height, BLOCK)
+    return out
+
+
+def sum_ragged(
+    matrices: torch.Tensor, lengths: torch.Tensor, shared: torch.Tensor
+) -> torch.Tensor:
+    """Sum fp32 `[batch, rows, width]` over rows; `-inf` from column `lengths[item]` on.
+
+    int32 `shared[item]` is 1 where four lanes share a column and 0 where one owns it: the bits of
+    `torch.sum` of that item alone, whatever the width of the others. Returns `[batch, width]`.
+    """
+    batch, rows, width = matrices.shape
+    if matrices.dtype != torch.float32 or not matrices.is_contiguous():
+        message = f"need contiguous float32, not {matrices.dtype} {matrices.stride()}"
+        raise ValueError(message)
+    out = torch.empty(batch, width, dtype=torch.float32, device=matrices.device)
+    grid = (triton.cdiv(width, BLOCK), batch)
+    _sum_ragged[grid](matrices, out, lengths, shared, width, rows, SHARED_HEIGHT, BLOCK)
+    return out
+
+
+def pad_by_kernel(flat: torch.Tensor, starts: torch.Tensor, width: int) -> torch.Tensor:
+    """Lay ragged rows out as `[batch, width]` filled up with `-inf`, in one launch.
+
+    Row `i` is `flat[starts[i]:starts[i + 1]]`; `starts` is int64 `[batch + 1]` on the device.
+    """
+    batch = starts.numel() - 1
+    out = torch.empty(batch, width, dtype=flat.dtype, device=flat.device)
+    _pad_rows[(triton.cdiv(width, 1024), batch)](flat, starts, out, width, 1024)
+    return out
+
+
+def pad_by_copies(rows: Sequence[torch.Tensor], width: int) -> torch.Tensor:
+    """Lay ragged rows out as `[batch, width]` filled up with `-inf`, one copy a row."""
+    shape = (len(rows), width)
+    out = torch.full(shape, float("-inf"), dtype=rows[0].dtype, device=rows[0].device)
+    for target, row in zip(out, rows, strict=True):
+        target[: row.numel()].copy_(row)
+    return out
+
+
+def per_item_topk(rows: Sequence[torch.Tensor], k: int) -> torch.Tensor:
+    """Indices `[batch, k]` by one `torch.topk` a row."""
+    return torch.stack([torch.topk(row, k).indices for row in rows])
+
+
+def padded_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """Indices `[batch, k]` by one `torch.topk` over the padded matrix."""
+    return torch.topk(scores, k).indices
+
+
+def padded_sort(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """Indices `[batch, k]` by one stable descending sort of the padded matrix."""
+    return torch.sort(scores, dim=-1, descending=True, stable=True).indices[..., :k]

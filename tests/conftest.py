@@ -1,0 +1,58 @@
+"""What every test of the measuring half needs: a run that writes to a list, with or without a clock."""
+
+import os
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
+import pytest
+import torch
+
+from warplog.run import Run
+from warplog.timer import HostTimer
+
+
+class Written(list):
+    """The events of a run, in order."""
+
+    def metric(self, name, subject):
+        """The one measurement of `name` of `subject`."""
+        found = [
+            event["measurement"]
+            for event in self
+            if event["event"] == "measurement"
+            and (event["measurement"]["metric"], event["measurement"]["subject"]) == (name, subject)
+        ]
+        assert len(found) == 1, found
+        return found[0]
+
+    def failure(self, subject):
+        """Why `subject` failed, or None if it did not."""
+        reasons = [
+            event["measurement"]["failed"]
+            for event in self
+            if event["event"] == "measurement"
+            and event["measurement"]["subject"] == subject
+            and "failed" in event["measurement"]
+        ]
+        return reasons[0] if reasons else None
+
+
+@pytest.fixture
+def written():
+    return Written()
+
+
+@pytest.fixture
+def run(written):
+    """A run that times on the host, as a run on a GPU times on the device."""
+    return Run(written.append, seed=7, timer=HostTimer())
+
+
+@pytest.fixture
+def numbers():
+    """Fresh random inputs of 1000 floats by seed."""
+
+    def draw(seed):
+        return torch.randn(1000, generator=torch.Generator().manual_seed(seed))
+
+    return draw

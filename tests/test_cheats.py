@@ -1,0 +1,220 @@
+"""Kernels that cheat: each is caught, and each passes once the one defence against it is removed."""
+
+import contextlib
+import time
+
+import pytest
+import torch
+
+from warplog import comparison, measure, timer
+from warplog import run as run_module
+from warplog.timer import Sample
+
+
+def double(x):
+    return x * 2
+
+
+def reference(x):
+    return x.double() * 2
+
+
+def compare(run, numbers, cheat, **options):
+    """Compare the honest kernel with the cheat, in the cheat's favour: it goes first."""
+    run.compare({"cheat": cheat, "honest": double}, reference, numbers, samples=4, n=1000, **options)
+
+
+class WritesNothing:
+    """Returns memory that it never wrote, in which somebody left the right answer.
+
+    `torch.narrow` of a pool stands for an allocator that hands out used memory, which real ones do
+    by chance.
+    """
+
+    def __init__(self):
+        self.pool = torch.empty(2000)
+
+    def __call__(self, x):
+        torch.mul(x, 2, out=self.pool[:1000])
+        return torch.narrow(self.pool, 0, 0, 1000)
+
+
+@pytest.fixture
+def reused_memory(monkeypatch):
+    """Makes `torch.narrow` an allocator in the harness's eyes."""
+    monkeypatch.setattr(measure, "_ALLOCATORS", measure._ALLOCATORS | {torch.narrow})
+
+
+class WritesZeros:
+    """Returns zeros, which an all-zero reference would match."""
+
+    def __call__(self, x):
+        return torch.zeros_like(x)
+
+
+class RemembersFirst:
+    """Computes once and returns that answer for ever."""
+
+    answer = None
+
+    def __call__(self, x):
+        if self.answer is None:
+            self.answer = x * 2
+        return self.answer
+
+
+class RemembersAddress:
+    """Computes once an address, whatever has been written there since."""
+
+    def __init__(self):
+        self.answers = {}
+
+    def __call__(self, x):
+        return self.answers.setdefault(x.data_ptr(), x * 2).clone()
+
+
+class RightOnLastCall:
+    """Right while it is checked and on the very last timed call; cheap and wrong in between."""
+
+    def __init__(self, checked, timed):
+        self.calls = 0
+        self.checked, self.last = checked, checked + timed
+
+    def __call__(self, x):
+        self.calls += 1
+        honest = self.calls <= self.checked or self.calls == self.last
+        return x * 2 if honest else torch.ones_like(x)
+
+
+class PatchesTimer:
+    """Replaces the clock by one that stands nearly still."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self, x):
+        time.perf_counter = self.tick
+        return x * 2
+
+    def tick(self):
+        self.now += 1e-12
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Puts the real clock back, whatever a cheat did to it."""
+    monkeypatch.setattr(time, "perf_counter", time.perf_counter)
+
+
+@pytest.mark.usefixtures("reused_memory")
+def test_a_kernel_that_writes_nothing_is_caught(run, written, numbers):
+    compare(run, numbers, WritesNothing())
+    assert "NaN" in written.failure("cheat")
+    assert written.failure("honest") is None
+
+
+@pytest.mark.usefixtures("reused_memory")
+def test_and_passes_without_poison(run, written, numbers, monkeypatch):
+    monkeypatch.setattr(comparison, "poisoned", contextlib.nullcontext)
+    compare(run, numbers, WritesNothing())
+    assert written.failure("cheat") is None
+
+
+def test_a_kernel_that_writes_zeros_is_caught(run, written, numbers):
+    compare(run, numbers, WritesZeros())
+    assert "error 1" in written.failure("cheat")
+
+
+def test_and_passes_without_the_error(run, written, numbers, monkeypatch):
+    monkeypatch.setattr(comparison, "error_of", lambda *_, **__: 0.0)
+    compare(run, numbers, WritesZeros())
+    assert written.failure("cheat") is None
+
+
+@pytest.mark.parametrize(("factor", "says"), [(0.0, "all zero"), (float("nan"), "all NaN")])
+def test_a_reference_that_proves_nothing_is_an_error(run, numbers, factor, says):
+    with pytest.raises(comparison.Wrong, match=says):
+        run.compare({"zeros": lambda x: x * factor}, lambda x: x * factor, numbers, n=1000)
+
+
+def test_and_zeros_pass_without_that_check(run, written, numbers, monkeypatch):
+    monkeypatch.setattr(run_module, "check_reference", lambda _: None)
+    run.compare({"cheat": WritesZeros()}, lambda x: x.double() * 0, numbers, samples=2, n=1000)
+    assert written.failure("cheat") is None
+
+
+@pytest.mark.parametrize("cheat", [RemembersFirst, RemembersAddress])
+def test_a_kernel_that_remembers_is_caught(run, written, numbers, cheat):
+    compare(run, numbers, cheat())
+    assert "exceeds the tolerance" in written.failure("cheat")
+
+
+@pytest.mark.parametrize("cheat", [RemembersFirst, RemembersAddress])
+def test_and_passes_without_fresh_inputs(run, written, numbers, cheat, monkeypatch):
+    monkeypatch.setattr(run_module, "CHECKS", 1)
+    compare(run, numbers, cheat())
+    assert written.failure("cheat") is None
+
+
+def last_call():
+    """The cheat that knows how often it is called: checks, then two turns a round as baseline."""
+    return RightOnLastCall(run_module.CHECKS, 2 * (comparison.WARM_UPS + 4))
+
+
+def test_a_kernel_that_is_right_only_on_the_last_call_is_caught(run, written, numbers):
+    compare(run, numbers, last_call())
+    assert "exceeds the tolerance" in written.failure("cheat")
+
+
+def test_and_passes_if_timed_outputs_are_not_checked(run, written, numbers, monkeypatch):
+    def unchecked(self, name, call, clock, case):
+        return clock.time(lambda: call(*self.buffers), warm=False)
+
+    monkeypatch.setattr(comparison.Comparison, "sample", unchecked)
+    compare(run, numbers, last_call())
+    assert written.failure("cheat") is None
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_patched_timer_is_caught(run, numbers):
+    with pytest.raises(timer.TimerReplaced, match="perf_counter was replaced"):
+        compare(run, numbers, PatchesTimer())
+
+
+@pytest.mark.usefixtures("clock")
+def test_and_passes_if_nobody_looks_at_the_timer(run, written, numbers, monkeypatch):
+    monkeypatch.setattr(comparison, "check_timers", lambda: None)
+    compare(run, numbers, PatchesTimer())
+    assert max(written.metric("latency", "cheat")["runs"][0]) < 1e-9
+
+
+class FastClock:
+    """A timer by which everything takes a nanosecond."""
+
+    name, flush_bytes = "queue", 0
+
+    def __init__(self, trailing=0.0):
+        self.trailing = trailing
+
+    def time(self, call, *, warm):
+        assert not warm
+        return Sample(1e-9, 1e-9, call(), queued=True, trailing=self.trailing)
+
+
+def test_a_time_below_the_floor_is_an_error(written, numbers):
+    fast = run_module.Run(written.append, timer=FastClock(), bandwidth=4.8e12)
+    compare(fast, numbers, double, traffic=8000)
+    assert "faster than this device's memory allows" in written.failure("cheat")
+
+
+def test_and_is_recorded_where_the_traffic_allows_it(written, numbers):
+    fast = run_module.Run(written.append, timer=FastClock(), bandwidth=4.8e12)
+    compare(fast, numbers, double, traffic=4000)
+    assert written.failure("cheat") is None
+
+
+def test_work_left_on_another_stream_is_caught(written, numbers):
+    late = run_module.Run(written.append, timer=FastClock(trailing=1e-3))
+    compare(late, numbers, double)
+    assert "another stream" in written.failure("cheat")

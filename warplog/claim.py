@@ -1,0 +1,273 @@
+"""Claims, derived metrics and verdicts. Pure: records in, verdicts out.
+
+The rule kept here: a claim is judged by the spread of its runs, not by their middle; a ratio is taken
+within a run; and a claim about several workloads is refuted by any one of them.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from warplog.record import Interval, Measurement, Number, Record, Workload
+
+AA_METRIC = "latency_again"
+DERIVED = {
+    "speedup": "ratio",
+    "bandwidth": "B/s",
+    "rate": "op/s",
+    "roofline_fraction": "fraction",
+}
+
+
+class Verdict(StrEnum):
+    """What the evidence says of a claim."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+    UNTESTED = "untested"
+
+
+class Reported(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the original author reported: `value` in SI units, or words where it is a range."""
+
+    value: Number | str
+    device: str
+    by: str
+    url: str | None = None
+
+
+class Quantity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A measured number, named: a metric of a subject, `over` a baseline for a speedup.
+
+    `workload` may name only some of the sizes: then the quantity spans all the workloads that match.
+    """
+
+    metric: str
+    subject: str
+    over: str | None = None
+    workload: Workload = {}
+
+
+class Claim(Quantity, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One falsifiable sentence with a quantity and bounds."""
+
+    says: str
+    at_least: Number | None = None
+    at_most: Number | None = None
+    equals: Number | None = None
+    between: tuple[Number, Number] | None = None
+    reported: Reported | None = None
+
+    @property
+    def bounds(self) -> Interval:
+        """The values under which the claim holds; open ends are infinite."""
+        if self.equals is not None:
+            return Interval(float(self.equals), float(self.equals))
+        if self.between is not None:
+            return Interval(float(self.between[0]), float(self.between[1]))
+        low = float("-inf") if self.at_least is None else float(self.at_least)
+        high = float("inf") if self.at_most is None else float(self.at_most)
+        return Interval(low, high)
+
+
+class Reading(Struct, frozen=True):
+    """A quantity on one workload: the value of each run, in `unit`."""
+
+    workload: Workload
+    unit: str
+    runs: tuple[float, ...]
+    noise: Interval | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """From the lowest run to the highest."""
+        return Interval.of(list(self.runs))
+
+
+class Judgement(Struct, frozen=True):
+    """The verdict on one claim on one device, with what it rests on or why it rests on nothing."""
+
+    verdict: Verdict
+    readings: tuple[Reading, ...] = ()
+    reason: str = ""
+
+    @property
+    def interval(self) -> Interval | None:
+        """The hull of all workloads, or None where nothing was measured."""
+        if not self.readings:
+            return None
+        return Interval.of([value for reading in self.readings for value in reading.runs])
+
+    @property
+    def unit(self) -> str:
+        """The unit of the readings; empty where there are none."""
+        return self.readings[0].unit if self.readings else ""
+
+    @property
+    def within_noise(self) -> bool:
+        """True where every reading lies inside the spread of the baseline against itself."""
+        return bool(self.readings) and all(_is_noise(reading) for reading in self.readings)
+
+
+class Unmeasured(Exception):
+    """The record holds no such quantity; the message says what is missing, for a person."""
+
+
+def matches(measurement: Measurement, quantity: Quantity) -> bool:
+    """Return whether `measurement` is of a workload that `quantity` speaks of."""
+    sizes = measurement.workload
+    return all(sizes.get(key) == value for key, value in quantity.workload.items())
+
+
+def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tuple[Reading, ...]:
+    """Return `quantity` as `record` has it, one reading a workload, or raise Unmeasured.
+
+    `ceilings` is the record that floors come from: this very device's.
+    """
+    metric = "latency" if quantity.metric in DERIVED else quantity.metric
+    found = [
+        each
+        for each in record.measurements
+        if (each.metric, each.subject) == (metric, quantity.subject) and matches(each, quantity)
+    ]
+    if not found:
+        message = f"the record has no {metric} of {quantity.subject!r} on that workload"
+        raise Unmeasured(message)
+    for each in found:
+        if each.runs is None:
+            message = f"{quantity.subject!r} failed: {each.failed}"
+            raise Unmeasured(message)
+    return tuple(_derive(quantity, each, record, ceilings) for each in found)
+
+
+def _derive(
+    quantity: Quantity, found: Measurement, record: Record, ceilings: Record | None
+) -> Reading:
+    """Turn one measurement into the reading that `quantity` asks for."""
+    taken = found.medians
+    if quantity.metric == "speedup":
+        over = _same_workload(record, "latency", quantity.over or "", found.workload)
+        ratios = tuple(base / own for base, own in zip(over.medians, taken, strict=True))
+        return Reading(found.workload, "ratio", ratios, aa_floor(record, found.workload))
+    if quantity.metric in ("bandwidth", "rate"):
+        amount = found.traffic if quantity.metric == "bandwidth" else found.work
+        if amount is None:
+            message = f"the script states no traffic= or work= for {quantity.subject!r}"
+            raise Unmeasured(message)
+        unit = DERIVED[quantity.metric]
+        return Reading(found.workload, unit, tuple(amount / seconds for seconds in taken))
+    if quantity.metric == "roofline_fraction":
+        least = floor(found, ceilings)
+        return Reading(found.workload, "fraction", tuple(least / seconds for seconds in taken))
+    return Reading(found.workload, found.unit, tuple(taken))
+
+
+def _same_workload(record: Record, metric: str, subject: str, workload: Workload) -> Measurement:
+    for each in record.measurements:
+        if (each.metric, each.subject, each.workload) == (metric, subject, workload) and each.runs:
+            return each
+    message = f"the record has no {metric} of {subject!r} on {spell(workload)}"
+    raise Unmeasured(message)
+
+
+def aa_floor(record: Record, workload: Workload) -> Interval | None:
+    """Return the spread of the baseline against itself on `workload`, as ratios; or None."""
+    for again in record.measurements:
+        if again.metric == AA_METRIC and again.workload == workload and again.runs:
+            first = _same_workload(record, "latency", again.subject, workload)
+            ratios = [one / two for one, two in zip(first.medians, again.medians, strict=True)]
+            widest = max(abs(ratio - 1) for ratio in ratios)
+            return Interval(1 - widest, 1 + widest)
+    return None
+
+
+def floor(measurement: Measurement, ceilings: Record | None) -> float:
+    """Return the least time in seconds that this device allows one call: bytes over the measured
+    read ceiling, or operations over the measured bf16 matmul ceiling, whichever is longer.
+    """
+    if ceilings is None:
+        message = "no record of the artifact ceilings for this device"
+        raise Unmeasured(message)
+    times = []
+    if measurement.traffic is not None:
+        times.append(measurement.traffic / ceiling(ceilings, "bandwidth", "bandwidth"))
+    if measurement.work is not None:
+        times.append(measurement.work / ceiling(ceilings, "rate", "rate"))
+    if not times:
+        message = "the script states no traffic= or work= for it"
+        raise Unmeasured(message)
+    return max(times)
+
+
+def ceiling(ceilings: Record, metric: str, named: str) -> float:
+    """Return the highest median rate of any subject in `ceilings`: the best that this device did.
+
+    `named` is only for the message.
+    """
+    rates = []
+    for each in ceilings.measurements:
+        amount = each.traffic if metric == "bandwidth" else each.work
+        if each.metric == "latency" and each.runs and amount and each.cache != "warm":
+            rates.append(amount / min(each.medians))
+    if not rates:
+        message = f"the record of ceilings measured no {named}"
+        raise Unmeasured(message)
+    return max(rates)
+
+
+def judge(claim: Claim, record: Record | None, ceilings: Record | None) -> Judgement:
+    """Return the verdict on `claim` from `record`: fresh, or None where there is none."""
+    if record is None:
+        return Judgement(Verdict.UNTESTED, reason="no record from this very source")
+    try:
+        found = readings(claim, record, ceilings)
+    except Unmeasured as reason:
+        return Judgement(Verdict.UNTESTED, reason=str(reason))
+    verdicts = {compare(reading.interval, claim.bounds) for reading in found}
+    if Verdict.REFUTED in verdicts:
+        return Judgement(Verdict.REFUTED, found)
+    if verdicts == {Verdict.SUPPORTED}:
+        return Judgement(Verdict.SUPPORTED, found)
+    return Judgement(Verdict.INCONCLUSIVE, found)
+
+
+def compare(measured: Interval, bounds: Interval) -> Verdict:
+    """Return how two intervals lie: inside is supported, apart is refuted, astride inconclusive."""
+    if bounds.low <= measured.low and measured.high <= bounds.high:
+        return Verdict.SUPPORTED
+    if measured.high < bounds.low or measured.low > bounds.high:
+        return Verdict.REFUTED
+    return Verdict.INCONCLUSIVE
+
+
+def _is_noise(reading: Reading) -> bool:
+    noise = reading.noise
+    return noise is not None and compare(reading.interval, noise) is Verdict.SUPPORTED
+
+
+def spell(workload: Workload) -> str:
+    """Write a workload as an entry does: ``batch=31 length=4096``."""
+    return " ".join(f"{key}={value}" for key, value in workload.items())
+
+
+def parse_workload(text: str) -> dict[str, Any]:
+    """Read ``batch=31 length=4096``; raise ValueError with what is wrong."""
+    sizes: dict[str, Any] = {}
+    for word in str(text).split():
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            message = f"{word!r} is not name=value"
+            raise ValueError(message)
+        sizes[key] = _scalar(value)
+    return sizes
+
+
+def _scalar(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

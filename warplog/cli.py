@@ -1,0 +1,177 @@
+"""The command `warplog`: thin, and `python -m warplog` is the same.
+
+The rule kept here: what a person can mend is one line with place, problem and remedy, no traceback.
+Exit status: 0 as published, 1 something differs or is wrong, 2 it could not run.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from warplog import entry as entries
+from warplog.check import check as faults_of
+from warplog.fault import Fault, Faults
+from warplog.record import schema as record_schema
+from warplog.record import write_whole
+from warplog.source import Artifact, Repository
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+Names = Annotated[list[str] | None, typer.Argument(help="Artifacts or entries, by slug or file.")]
+Publish = Annotated[bool, typer.Option("--publish", help="Add the record to the artifact.")]
+Runs = Annotated[int, typer.Option(min=1, max=100, help="Fresh processes.")]
+Limit = Annotated[float, typer.Option(min=1, help="Seconds that one process may take.")]
+Gpu = Annotated[int, typer.Option(min=0, help="Which GPU, counted from 0.")]
+Commit = Annotated[
+    str | None,
+    typer.Option(help="The commit that this tree is exactly at, where it travelled without git."),
+]
+Out = Annotated[Path | None, typer.Option(help="Where unpublished records go.")]
+
+
+@app.command()
+def reproduce(
+    names: Names = None,
+    *,
+    publish: Publish = False,
+    runs: Runs = 6,
+    time_limit: Limit = 900.0,
+    gpu: Gpu = 0,
+    commit: Commit = None,
+    out: Out = None,
+) -> None:
+    """Measure an artifact again and compare it, claim by claim, with what is published."""
+    from warplog import runner, session  # noqa: PLC0415 - reading commands start without it
+
+    repository = Repository.find(Path.cwd())
+    if not names:
+        _list(repository)
+        return
+    if publish and runs < runner.RUNS:
+        remedy = f"publish from {runner.RUNS} or more, or leave --publish out"
+        raise Fault("warplog reproduce", f"{runs} processes are too few to publish", remedy)
+    artifacts = [_artifact(repository, name) for name in names]
+    present = runner.gpus()
+    if present and gpu >= present:
+        raise Fault("warplog reproduce", f"there is no GPU {gpu}", f"use 0 to {present - 1}")
+    options = runner.Options(runs, time_limit, commit=commit, aside=_aside(repository, out))
+    found, _ = entries.load_all(repository)
+    one = session.Session(repository, found, options, publish, Console(highlight=False))
+    raise typer.Exit(max(one.reproduce(each, gpu if present else None) for each in artifacts))
+
+
+@app.command()
+def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> None:
+    """Reproduce every artifact, one at a time on each GPU present, and end with a summary."""
+    from warplog import runner, session  # noqa: PLC0415 - reading commands start without it
+
+    repository = Repository.find(Path.cwd())
+    options = runner.Options(runs, time_limit, aside=_aside(repository, out))
+    found, _ = entries.load_all(repository)
+    one = session.Session(
+        repository, found, options, publish=False, console=Console(highlight=False)
+    )
+    raise typer.Exit(one.verify(repository.artifacts(), runner.gpus()))
+
+
+@app.command()
+def check() -> None:
+    """Say everything that is wrong with entries, claims and records. Needs no GPU and no torch."""
+    repository = Repository.find(Path.cwd())
+    faults = faults_of(repository)
+    if faults:
+        raise Faults(faults)
+    found, _ = entries.load_all(repository)
+    typer.echo(f"{len(found)} entries, {sum(len(each.claims) for each in found)} claims: all hold")
+
+
+@app.command()
+def fill(names: Names = None) -> None:
+    """Write the measured numbers into the entries named (all, if none is): text, never claims."""
+    repository = Repository.find(Path.cwd())
+    found, faults = entries.load_all(repository)
+    wanted = {Path(name).name for name in names or []}
+    chosen = [each for each in found if not wanted or {each.slug, each.path.name} & wanted]
+    if wanted and not chosen:
+        raise Faults(faults or [_no_such(", ".join(sorted(wanted)), repository)])
+    for each in chosen:
+        text = entries.fill(each, repository)
+        if text != each.path.read_text("utf-8"):
+            write_whole(each.path, text)
+            typer.echo(f"filled {each.path.name}")
+
+
+@app.command()
+def new(title: Annotated[str, typer.Argument(help="The entry's title.")]) -> None:
+    """Say how to start an entry; a later version writes it."""
+    typer.echo(f"To start {title!r}, follow the ten steps of CONTRIBUTING.md: copy an entry and")
+    typer.echo("its artifact, rename both, and run: nox -s check")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a record."""
+    typer.echo(json.dumps(record_schema(), indent=1))
+
+
+def _aside(repository: Repository, out: Path | None) -> Path:
+    """Return where unpublished records go: ignored by git, inside the checkout, unless told."""
+    return out or repository.root / ".warplog"
+
+
+def _list(repository: Repository) -> None:
+    found, _ = entries.load_all(repository)
+    typer.echo("What can be reproduced:")
+    for artifact in repository.artifacts():
+        titles = [each.title for each in found if each.artifact == artifact.slug]
+        typer.echo(f"  {artifact.slug:24} {'; '.join(titles)}")
+
+
+def _artifact(repository: Repository, name: str) -> Artifact:
+    """Return the artifact that `name` means: its own slug, its entry's, or the entry's file."""
+    known = {artifact.slug: artifact for artifact in repository.artifacts()}
+    if name in known:
+        return known[name]
+    stem = Path(name).name
+    found, _ = entries.load_all(repository)
+    for each in found:
+        if stem in (each.slug, each.path.name, each.path.stem) and each.artifact in known:
+            return known[each.artifact]
+    if stem in known and Path(name).is_dir():
+        return known[stem]
+    raise _no_such(name, repository)
+
+
+def _no_such(name: str, repository: Repository) -> Fault:
+    known = ", ".join(artifact.slug for artifact in repository.artifacts()) or "none yet"
+    return Fault("warplog", f"no entry or artifact is called {name!r}", f"use one of: {known}")
+
+
+class Stopped(BaseException):
+    """A signal asked this command to end; everything on the way out cleans up after itself."""
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise Stopped
+
+
+def main() -> None:
+    """Run the command line; print what a person can mend without a traceback."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except (Fault, Faults) as fault:
+        typer.echo(str(fault), err=True)
+        sys.exit(2 if isinstance(fault, Fault) else 1)
+    except Stopped:
+        typer.echo("stopped; no published record was changed", err=True)
+        sys.exit(130)

@@ -1,0 +1,144 @@
+"""The records of each artifact as they stand today: the newest of each device, fresh or stale.
+
+The rule kept here: every file is read once in a run, a record that cannot be read is a fault and not an
+exception, and only a record that was measured from this very source counts as evidence.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warplog.claim import Claim, Judgement, Verdict, judge
+from warplog.fault import Fault
+from warplog.record import Record, read
+from warplog.source import Artifact, Repository
+
+CEILINGS = "ceilings"
+_DEVICE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The record that speaks for one device: the newest fresh one, else the newest.
+
+    `changed` names the files that differ from those it was measured from: none means fresh.
+    `ceilings` is the fresh record that this device's floors come from, if there is one.
+    """
+
+    record: Record
+    path: Path
+    changed: tuple[str, ...]
+    ceilings: Record | None
+
+    @property
+    def fresh(self) -> bool:
+        """True where the record was measured from the source as it is now."""
+        return not self.changed
+
+    @property
+    def stale_reason(self) -> str:
+        """What to say of a stale record; empty for a fresh one."""
+        if self.fresh:
+            return ""
+        return f"the record is stale: {', '.join(self.changed)} changed since it was measured"
+
+    def judge(self, claim: Claim) -> Judgement:
+        """Return the verdict on `claim` here: untested where the record is stale."""
+        if not self.fresh:
+            return Judgement(Verdict.UNTESTED, reason=self.stale_reason)
+        return judge(claim, self.record, self.ceilings)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one artifact: its evidence by device, and the faults of its records."""
+
+    artifact: Artifact
+    devices: dict[str, Evidence]
+    faults: tuple[Fault, ...]
+
+    @property
+    def fresh_records(self) -> list[Record]:
+        """The records that count as evidence, by device."""
+        return [each.record for each in self.devices.values() if each.fresh]
+
+
+@dataclass
+class Archive:
+    """All records of a repository, read once each, on demand."""
+
+    repository: Repository
+    _known: dict[str, Known] = field(default_factory=dict)
+
+    def of(self, slug: str) -> Known:
+        """Return what is known of the artifact `slug`, or raise Fault where there is none."""
+        if slug not in self._known:
+            self._known[slug] = self._read(self.repository.artifact(slug))
+        return self._known[slug]
+
+    def _ceilings(self, device: str) -> Record | None:
+        try:
+            found = self.of(CEILINGS).devices.get(device)
+        except Fault:
+            return None
+        return found.record if found is not None and found.fresh else None
+
+    def _read(self, artifact: Artifact) -> Known:
+        records, faults = read_records(artifact, self.repository.root)
+        devices = {}
+        for device, found in records.items():
+            try:
+                path, record, changed = _newest(artifact, found)
+            except Fault as fault:
+                faults.append(fault)
+                continue
+            own = artifact.slug == CEILINGS
+            ceilings = (record if not changed else None) if own else self._ceilings(device)
+            devices[device] = Evidence(record, path, changed, ceilings)
+        return Known(artifact, devices, tuple(faults))
+
+
+def _newest(
+    artifact: Artifact, found: list[tuple[Path, Record]]
+) -> tuple[Path, Record, tuple[str, ...]]:
+    """Return the newest fresh record, else the newest with the files that changed."""
+    path, record = found[-1]
+    changed = tuple(artifact.changes(record))
+    for earlier_path, earlier in reversed(found[:-1]):
+        if not changed:
+            break
+        if earlier.source.digest != record.source.digest and not artifact.changes(earlier):
+            return earlier_path, earlier, ()
+    return path, record, changed
+
+
+def read_records(
+    artifact: Artifact, root: Path
+) -> tuple[dict[str, list[tuple[Path, Record]]], list[Fault]]:
+    """Return each device's records, oldest first, and a fault for each file that is none."""
+    records: dict[str, list[tuple[Path, Record]]] = {}
+    faults = []
+    for path in sorted(artifact.records.rglob("*")):
+        if path.name.startswith(".") or path.is_dir():
+            continue
+        try:
+            record = _read_one(path, artifact, root)
+        except Fault as fault:
+            faults.append(fault)
+        else:
+            records.setdefault(record.device, []).append((path, record))
+    return dict(sorted(records.items())), faults
+
+
+def _read_one(path: Path, artifact: Artifact, root: Path) -> Record:
+    place = path.relative_to(root).as_posix()
+    parts = path.relative_to(artifact.records).parts
+    if len(parts) != 2 or not _DEVICE.match(parts[0]) or path.suffix != ".json":
+        remedy = "records are filed by the harness as records/<device>/<UTC time>.json"
+        raise Fault(place, "is not where a record can be", remedy)
+    if not path.resolve().is_relative_to(artifact.folder.resolve()):
+        raise Fault(place, "the link leaves the artifact", "put the file itself there")
+    record = read(path, place)
+    if record.artifact != artifact.slug:
+        raise Fault(place, f"is a record of {record.artifact!r}", "move it to its artifact")
+    return record

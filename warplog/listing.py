@@ -1,0 +1,44 @@
+"""Shows source code as it is in the artifact, with its real line numbers.
+
+The rule kept here: the code is read from the file that the record's digest covers, never copied into an
+entry; the numbers are attributes, so that copying takes the code alone.
+"""
+
+from functools import lru_cache
+from html import escape
+from pathlib import PurePath
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from warplog.block import Excerpt
+
+_LEXERS = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp"}
+_SCROLLS_FROM = 60
+
+
+def listing(excerpt: Excerpt) -> str:
+    """Return an excerpt as an HTML figure; more than 60 lines scroll in their own box."""
+    lines = _highlighted(excerpt.text, PurePath(excerpt.file).suffix)
+    numbered = "".join(
+        f'<span class="wl-line" data-line="{number}">{line}\n</span>'
+        for number, line in enumerate(lines, start=excerpt.first)
+    )
+    region = f" &middot; region {escape(excerpt.region)}" if excerpt.region else ""
+    last = excerpt.first + len(lines) - 1
+    tall = " wl-tall" if len(lines) > _SCROLLS_FROM else ""
+    return (
+        f'<figure class="wl-listing"><figcaption><span class="wl-file">{escape(excerpt.file)}</span>'
+        f"{region} &middot; lines {excerpt.first}&ndash;{last}</figcaption>"
+        f'<div class="highlight wl-code{tall}" tabindex="0"><pre><code>{numbered}</code></pre></div>'
+        "</figure>"
+    )
+
+
+@lru_cache(maxsize=512)
+def _highlighted(code: str, suffix: str) -> tuple[str, ...]:
+    """Return the lines of `code` as HTML with Pygments' short classes."""
+    lexer = get_lexer_by_name(_LEXERS.get(suffix, "text"), stripnl=False)
+    html = highlight(code, lexer, HtmlFormatter(nowrap=True))
+    return tuple(html.removesuffix("\n").split("\n"))

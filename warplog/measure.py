@@ -1,0 +1,156 @@
+"""Right before fast: the error of a subject's outputs, and the memory poison that finds unwritten ones.
+
+The rule kept here: no time is kept of a call whose output was not checked. Every timed output is
+compared with the reference, the inputs change in place from round to round, and memory that a subject
+allocates holds NaN until it writes it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+Inputs = tuple[Any, ...]
+Outputs = tuple[torch.Tensor, ...]
+Subject = Callable[..., Any]
+
+CHUNK = 1 << 26
+_ALLOCATORS = {torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty}
+
+
+class Wrong(Exception):
+    """A subject's output is not the reference's; the message says how, for a person."""
+
+
+class _Poison(TorchFunctionMode):  # type: ignore[misc]
+    """Fills what torch.empty and its kin return with bytes 0xFF: NaN in every float, -1 in an int."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        made = function(*args, **(kwargs or {}))
+        if function in _ALLOCATORS and made.numel() and made.dtype != torch.bool:
+            flat = made.as_strided((made.untyped_storage().nbytes() // made.itemsize,), (1,), 0)
+            flat.view(torch.uint8).fill_(0xFF)
+        return made
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Within it, memory that Python code allocates without a value holds NaN (integers: -1)."""
+    with _Poison():
+        yield
+
+
+def as_tuple(outputs: Any) -> Outputs:
+    """Return what a subject returned as a tuple of tensors, or raise Wrong."""
+    found = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    for each in found:
+        if not isinstance(each, torch.Tensor):
+            message = f"returned {type(each).__name__} where a tensor belongs"
+            raise Wrong(message)
+    return tuple(found)
+
+
+def error_of(outputs: Outputs, expected: Outputs, *, exact: bool) -> float:
+    """Return the worst ‖out − ref‖ / ‖ref‖ over the outputs, in float64, or raise Wrong.
+
+    With `exact` the outputs must be equal bit for bit in value (NaN equals NaN), and the error is 0.
+    Where the reference is not finite the output must be the very same.
+    """
+    if len(outputs) != len(expected):
+        message = f"returned {len(outputs)} tensors, the reference {len(expected)}"
+        raise Wrong(message)
+    worst = 0.0
+    for number, (out, ref) in enumerate(zip(outputs, expected, strict=True)):
+        _check_form(out, ref, number, exact=exact)
+        worst = max(worst, _exact(out, ref) if exact else _relative(out, ref))
+    return worst
+
+
+def check_reference(expected: Outputs) -> None:
+    """Raise Wrong for a reference that could match by accident: all NaN, all zero, or empty."""
+    for ref in expected:
+        if ref.numel() == 0:
+            message = "the reference is empty"
+        elif ref.is_floating_point() and bool(torch.isnan(ref).all()):
+            message = "the reference is all NaN"
+        elif not bool(torch.count_nonzero(ref)):
+            message = "the reference is all zero"
+        else:
+            continue
+        raise Wrong(message + ": it proves nothing")
+
+
+def _check_form(out: torch.Tensor, ref: torch.Tensor, number: int, *, exact: bool) -> None:
+    if out.shape != ref.shape:
+        message = f"output {number} has shape {list(out.shape)}, not {list(ref.shape)}"
+        raise Wrong(message)
+    same_kind = out.is_floating_point() == ref.is_floating_point()
+    if out.dtype != ref.dtype and (exact or not same_kind or not ref.is_floating_point()):
+        message = f"output {number} is {out.dtype}, not {ref.dtype}"
+        raise Wrong(message)
+    if out.device.type != ref.device.type:
+        message = f"output {number} is on {out.device.type}, not on {ref.device.type}"
+        raise Wrong(message)
+
+
+def _exact(out: torch.Tensor, ref: torch.Tensor) -> float:
+    differs = (_bits(out) != _bits(ref)).any(dim=-1)
+    if out.is_floating_point():
+        differs &= ~(torch.isnan(out) & torch.isnan(ref))
+    count = int(differs.sum())
+    if count == 0:
+        return 0.0
+    message = f"{count} of {out.numel()} elements differ"
+    raise Wrong(message)
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of each element along a last axis of its own, so that -0 is not +0."""
+    return tensor.contiguous().unsqueeze(-1).view(torch.uint8)
+
+
+def _relative(out: torch.Tensor, ref: torch.Tensor) -> float:
+    """Return the larger of ‖out − ref‖ / ‖ref‖ and max|out − ref| / max|ref|: the second sees one
+    wrong element among millions, which the first averages away.
+    """
+    difference = norm = worst = largest = 0.0
+    for part, whole in zip(_chunks(out), _chunks(ref), strict=True):
+        ours, theirs = part.double(), whole.double()
+        finite = torch.isfinite(theirs)
+        if not bool(finite.all()):
+            one, two = ours[~finite], theirs[~finite]
+            if not bool(((one == two) | (one.isnan() & two.isnan())).all()):
+                message = "differs where the reference is not finite"
+                raise Wrong(message)
+            ours, theirs = ours[finite], theirs[finite]
+        if not bool(torch.isfinite(ours).all()):
+            message = f"{int((~torch.isfinite(ours)).sum())} elements are NaN or infinite"
+            raise Wrong(message)
+        if theirs.numel():
+            gap = (ours - theirs).abs()
+            difference += float(gap.square().sum())
+            norm += float(theirs.square().sum())
+            worst = max(worst, float(gap.max()))
+            largest = max(largest, float(theirs.abs().max()))
+    if largest == 0.0:
+        return 0.0 if worst == 0.0 else float("inf")
+    return float(max((difference / norm) ** 0.5, worst / largest))
+
+
+def _chunks(tensor: torch.Tensor) -> list[torch.Tensor]:
+    return list(tensor.reshape(-1).split(CHUNK))
+
+
+def floor_seconds(traffic: float | None, l2_bytes: float, bandwidth: float | None) -> float:
+    """Return the least seconds for `traffic` bytes at `bandwidth`, if the L2 may keep its own size.
+
+    A call that starts cold can leave at most an L2 full of writes behind, so only the rest must
+    have crossed the memory's pins. 0 where either is not known.
+    """
+    if not traffic or not bandwidth:
+        return 0.0
+    return max(0.0, traffic - l2_bytes) / bandwidth

@@ -1,0 +1,198 @@
+"""Writes the page of an entry: prose with its measured values, verdicts, figures, code, provenance. Pure.
+
+The rule kept here: only the author's prose passes through Markdown. Everything else is HTML that waits
+behind an opaque token and is put in afterwards; whatever comes from records, front matter or programs is
+escaped where it is shown. What was measured from other source is not shown as current.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from html import escape
+
+from msgspec import Struct
+
+from warplog import figure, verdicts
+from warplog.block import Block, FigureBlock, SourceBlock, excerpt
+from warplog.entry import Entry
+from warplog.evidence import Archive, Evidence, Known
+from warplog.fault import Fault
+from warplog.listing import listing
+from warplog.provenance import duration, provenance_table, record_link
+
+ROOT = "../../"
+_TOKEN = re.compile(r"<p>\s*(wl[0-9a-f]{16}b[0-9]+e)\s*</p>|(wl[0-9a-f]{16}[bi][0-9]+e)")
+_MARKER = "<!-- warplog: entries -->"
+
+
+class Page(Struct, frozen=True):
+    """Markdown with tokens, and the HTML that each token stands for."""
+
+    markdown: str
+    html: dict[str, str]
+
+
+class Tokens:
+    """Hands out tokens that no text of the entry can hold: they carry a digest of it."""
+
+    def __init__(self, text: str) -> None:
+        self._salt = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.html: dict[str, str] = {}
+
+    def block(self, html: str) -> str:
+        """Return a paragraph of Markdown that becomes `html`."""
+        return f"\n\n{self._keep('b', html)}\n\n"
+
+    def inline(self, html: str) -> str:
+        """Return a word of Markdown that becomes `html`."""
+        return self._keep("i", html)
+
+    def _keep(self, kind: str, html: str) -> str:
+        token = f"wl{self._salt}{kind}{len(self.html)}e"
+        self.html[token] = html
+        return token
+
+
+def substitute(html: str, tokens: dict[str, str]) -> str:
+    """Return rendered Markdown with each token replaced by what it stands for."""
+    return _TOKEN.sub(lambda match: tokens.get(match[1] or match[2], match[0]), html)
+
+
+def write(entry: Entry, known: Known) -> Page:
+    """Return the page of `entry` from the records of its artifact, or raise Fault at a block's line
+    where a figure or a listing cannot be made.
+    """
+    tokens = Tokens(entry.body.text)
+    devices = in_order(entry, known)
+    parts = [
+        tokens.block(_head(entry, known)),
+        _narrative(entry, known, devices, tokens),
+        "\n\n## Claims",
+        tokens.block(verdicts.claims_table(entry, devices) + verdicts.failures(devices)),
+    ]
+    if entry.values:
+        table = verdicts.values_table(entry, devices)
+        parts += ["## Measured values", tokens.block(table)]
+    parts += _code(entry, known, tokens)
+    parts += ["## Reproduce", tokens.block(_reproduce(entry, known))]
+    if devices:
+        parts += ["## Provenance", tokens.block(provenance_table(devices, ROOT))]
+    return Page("".join(parts), tokens.html)
+
+
+def in_order(entry: Entry, known: Known) -> list[Evidence]:
+    """Return the evidence of each device, the entry's own first."""
+    own = known.devices.get(entry.device)
+    others = [each for name, each in known.devices.items() if name != entry.device]
+    return [own, *others] if own else others
+
+
+def _head(entry: Entry, known: Known) -> str:
+    """Return the head of a page: date, tags, title, summary, verdicts, and what must be said first."""
+    evidence = known.devices.get(entry.device)
+    tags = "".join(f"<span>{escape(tag)}</span>" for tag in entry.tags)
+    device = figure.device_name(evidence) if evidence else entry.device
+    return (
+        f'<header class="wl-head"><div class="wl-tags"><time datetime="{entry.date}">{entry.date}'
+        f"</time>{tags}</div><h1>{escape(entry.title)}</h1>"
+        f'<p class="wl-summary">{escape(entry.summary)}</p>'
+        f'<p class="wl-counts">{verdicts.verdict_counts(entry, evidence)} '
+        f'<span class="wl-about">on {escape(device)}</span></p></header>{notices(entry, evidence)}'
+    )
+
+
+def notices(entry: Entry, evidence: Evidence | None) -> str:
+    """Return what a reader must know before the numbers: no record, stale, disturbed."""
+    words = []
+    if evidence is None:
+        words.append(f"Nothing was measured on {entry.device} yet: every claim is untested.")
+    elif not evidence.fresh:
+        words.append(
+            f"Stale: {', '.join(evidence.changed)} changed since the numbers of "
+            f"{evidence.record.recorded} were measured, so none is shown as current."
+        )
+    if evidence is not None and evidence.record.disturbed:
+        words.append(f"Disturbed: {'; '.join(evidence.record.disturbed)}.")
+    return "".join(f'<p class="wl-notice" role="note">{escape(each)}</p>' for each in words)
+
+
+def _narrative(
+    entry: Entry, known: Known, devices: Sequence[Evidence], tokens: Tokens
+) -> str:
+    """Return the author's prose with a token for each measured number and each block."""
+    evidence = known.devices.get(entry.device)
+    changes: list[tuple[int, int, str]] = []
+    for link in entry.body.links:
+        html = verdicts.value(link.id, entry.quantities[link.id], evidence)
+        changes.append((link.start, link.end, tokens.inline(html)))
+    figures = 0
+    for placed in entry.body.blocks:
+        figures += isinstance(placed.block, FigureBlock)
+        html = _block(placed.block, known, devices, figures)
+        changes.append((placed.start, placed.end, tokens.block(html)))
+    text, pieces, last = entry.body.text, [], entry.body.start
+    for start, end, token in sorted(changes):
+        pieces += [text[last:start], token]
+        last = end
+    return "".join([*pieces, text[last:]]).replace("\r\n", "\n")
+
+
+def _block(block: Block, known: Known, devices: Sequence[Evidence], number: int) -> str:
+    if isinstance(block, SourceBlock):
+        return listing(excerpt(block, known.artifact))
+    if not known.fresh_records:
+        words = f"Figure {number}, {block.title}, waits for a record from this very source."
+        return f'<p class="wl-notice">{escape(words)}</p>'
+    fresh = [each for each in devices if each.fresh]
+    links = ", ".join(record_link(each, ROOT) for each in fresh)
+    drawn = figure.panels(block, fresh)
+    return figure.draw(block, drawn, number, f'<span class="wl-about">Source: {links}</span>')
+
+
+def _code(entry: Entry, known: Known, tokens: Tokens) -> list[str]:
+    """Return all of kernel.py where the entry shows no source itself."""
+    if any(isinstance(placed.block, SourceBlock) for placed in entry.body.blocks):
+        return []
+    whole = SourceBlock("kernel.py", place=entry.place)
+    try:
+        return ["## Code", tokens.block(listing(excerpt(whole, known.artifact)))]
+    except Fault:
+        return []
+
+
+def _reproduce(entry: Entry, known: Known) -> str:
+    """Return the command that measures the page again, and how long it takes."""
+    evidence = known.devices.get(entry.device)
+    took = ""
+    if evidence is not None:
+        device = escape(figure.device_name(evidence))
+        took = f"<p>It takes about {duration(evidence.record.seconds)} on an {device}, "
+        took += f"{evidence.record.protocol.runs} fresh processes in all.</p>"
+    return (
+        f'<div class="highlight wl-command"><pre><code>nox -s reproduce -- {entry.slug}</code></pre>'
+        f"</div>{took}"
+    )
+
+
+def home(markdown: str, entries: Sequence[Entry], archive: Archive) -> Page:
+    """Return the home page with the list of entries, newest first, where its marker stands."""
+    tokens = Tokens(markdown)
+    items = []
+    for entry in sorted(entries, key=lambda each: (each.date, each.slug), reverse=True):
+        evidence = archive.of(entry.artifact).devices.get(entry.device)
+        items.append(_item(entry, evidence))
+    listed = f'<ol class="wl-entries">{"".join(items)}</ol>' if items else "<p>No entry yet.</p>"
+    return Page(markdown.replace(_MARKER, tokens.block(listed)), tokens.html)
+
+
+def _item(entry: Entry, evidence: Evidence | None) -> str:
+    tags = "".join(f"<span>{escape(tag)}</span>" for tag in entry.tags)
+    stale = ""
+    if evidence is not None and not evidence.fresh:
+        stale = '<span class="wl-badge wl-untested">stale record</span>'
+    return (
+        f'<li><div class="wl-tags"><time datetime="{entry.date}">{entry.date}</time>{tags}</div>'
+        f'<div><a class="wl-title" href="entries/{entry.slug}/">{escape(entry.title)}</a>'
+        f'<p class="wl-summary">{escape(entry.summary)}</p>'
+        f"<p>{verdicts.verdict_counts(entry, evidence)} {stale}</p></div></li>"
+    )

@@ -1,0 +1,145 @@
+"""Where things are, and the digest that binds a record to the source that it was measured from.
+
+The rule kept here: the digest covers the closure that decides a number (the artifact's own files, the
+shared modules that it really imported), line endings do not count, and no path leaves the repository.
+"""
+
+import hashlib
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from warplog.fault import Fault
+from warplog.record import Record
+
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_GENERATED = {"records", "__pycache__"}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A checkout that holds `entries/` and `artifacts/`."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, start: Path) -> "Repository":
+        """Return the repository around `start`, or raise Fault."""
+        for folder in (start.resolve(), *start.resolve().parents):
+            if (folder / "entries").is_dir() and (folder / "artifacts").is_dir():
+                return cls(folder)
+        raise Fault(
+            "warplog",
+            "no folder here or above holds entries/ and artifacts/",
+            "run it inside a Warplog checkout",
+        )
+
+    def artifact(self, slug: str) -> "Artifact":
+        """Return the artifact called `slug`, or raise Fault; a path that leaves the tree is refused."""
+        place = f"artifacts/{slug}"
+        if not _SLUG.match(slug):
+            remedy = "an artifact is named by its folder: a-z, 0-9 and single hyphens"
+            raise Fault("artifacts", f"no artifact can be called {slug!r}", remedy)
+        folder = self.root / "artifacts" / slug
+        if not (folder / "reproduce.py").is_file():
+            known = ", ".join(artifact.slug for artifact in self.artifacts())
+            raise Fault(place, "there is no such artifact", f"use one of: {known or 'none yet'}")
+        if not folder.resolve().is_relative_to((self.root / "artifacts").resolve()):
+            raise Fault(place, "the link leaves the repository", "put the files into the folder")
+        return Artifact(slug, folder)
+
+    def artifacts(self) -> list["Artifact"]:
+        """Return every artifact, by name."""
+        scripts = sorted((self.root / "artifacts").glob("*/reproduce.py"))
+        return [Artifact(script.parent.name, script.parent) for script in scripts]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A kernel with all that is needed to re-run it: `folder` is `artifacts/<slug>`."""
+
+    slug: str
+    folder: Path
+
+    @property
+    def records(self) -> Path:
+        """The folder of this artifact's published records."""
+        return self.folder / "records"
+
+    @property
+    def requirements(self) -> Path | None:
+        """The file of what it needs beside torch and triton, if it needs more."""
+        path = self.folder / "requirements.txt"
+        return path if path.is_file() else None
+
+    def files(self) -> list[Path]:
+        """Return the artifact's own files, sorted; a link that leaves its folder raises Fault."""
+        found = []
+        for path in sorted(self.folder.rglob("*")):
+            parts = path.relative_to(self.folder).parts
+            if _GENERATED & set(parts) or any(part.startswith(".") for part in parts):
+                continue
+            if not path.resolve().is_relative_to(self.folder.resolve()):
+                place = f"artifacts/{self.slug}/{'/'.join(parts)}"
+                raise Fault(place, "the link leaves the artifact", "put the file itself there")
+            if path.is_file():
+                found.append(path)
+        return found
+
+    def digests(self, shared: list[str]) -> dict[str, str]:
+        """Return the digest of each file by its path as seen from the artifact's folder.
+
+        `shared` names modules of `artifacts/shared` in that form (``../shared/x.py``); one that is
+        gone is left out, so that the whole digest differs.
+        """
+        digests = {
+            path.relative_to(self.folder).as_posix(): file_digest(path) for path in self.files()
+        }
+        for name in shared:
+            path = self.folder / name
+            inside = path.resolve().is_relative_to((self.folder.parent / "shared").resolve())
+            if inside and path.is_file():
+                digests[name] = file_digest(path)
+        return dict(sorted(digests.items()))
+
+    def commit(self) -> tuple[str | None, bool | None]:
+        """Return the commit of the checkout and whether the artifact differs from it; None without git."""
+        try:
+            head = _git(self.folder, "rev-parse", "HEAD")
+            status = _git(self.folder, "status", "--porcelain", "--", ".", ":(exclude)records")
+        except (OSError, subprocess.CalledProcessError):
+            return None, None
+        return head.strip(), bool(status.strip())
+
+    def changes(self, record: Record) -> list[str]:
+        """Return the files that differ from the ones that `record` was measured from.
+
+        An empty list means that the record is fresh; otherwise it is stale.
+        """
+        then = record.source.files
+        now = self.digests([name for name in then if name.startswith("../")])
+        names = sorted(then.keys() | now.keys())
+        changed = [name for name in names if then.get(name) != now.get(name)]
+        if not changed and record.source.digest != closure_digest(then):
+            return ["(the digest does not fit its own list of files)"]
+        return changed
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file; in a text (no NUL byte) the line endings do not count."""
+    content = path.read_bytes()
+    if b"\0" not in content:
+        content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def closure_digest(files: dict[str, str]) -> str:
+    """Return one digest over `files`, a map from path to digest."""
+    listing = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
+    return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
