@@ -21,7 +21,9 @@ def reference(x):
 
 def compare(run, numbers, cheat, **options):
     """Compare the honest kernel with the cheat, in the cheat's favour: it goes first."""
-    run.compare({"cheat": cheat, "honest": double}, reference, numbers, samples=4, n=1000, **options)
+    run.compare(
+        {"cheat": cheat, "honest": double}, reference, numbers, samples=4, n=1000, **options
+    )
 
 
 class WritesNothing:
@@ -169,7 +171,7 @@ def test_a_kernel_that_is_right_only_on_the_last_call_is_caught(run, written, nu
 
 def test_and_passes_if_timed_outputs_are_not_checked(run, written, numbers, monkeypatch):
     def unchecked(self, name, call, clock, case):
-        return clock.time(lambda: call(*self.buffers), warm=False)
+        return clock.time(name, lambda: call(*self.buffers), warm=False)
 
     monkeypatch.setattr(comparison.Comparison, "sample", unchecked)
     compare(run, numbers, last_call())
@@ -197,7 +199,8 @@ class FastClock:
     def __init__(self, trailing=0.0):
         self.trailing = trailing
 
-    def time(self, call, *, warm):
+    def time(self, name, call, *, warm):
+        assert name in ("cheat", "honest")
         assert not warm
         return Sample(1e-9, 1e-9, call(), queued=True, trailing=self.trailing)
 

@@ -43,9 +43,7 @@ class FigureBlock(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def quantity(self, subject: str) -> Quantity:
         """Return what is drawn of one subject."""
-        return Quantity(
-            metric=self.metric, subject=subject, over=self.over, workload=self.workload
-        )
+        return Quantity(metric=self.metric, subject=subject, over=self.over, workload=self.workload)
 
 
 class SourceBlock(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,8 +14,8 @@ from warplog.unit import pretty
 
 COLOURS = ("#0b4f8a", "#b04f14", "#6f695e", "#8d877b")
 INK, RULE = "#55524b", "#dcd8ce"
-_ROW = 22.0
-_CHARACTER = 6.2
+_ROW, _TALL, _NARROW = 22.0, 300.0, 400
+_CHARACTER = 6.9
 
 
 class Box(Struct, frozen=True):
@@ -63,22 +63,20 @@ def _colour(series: tuple[Series, ...], index: int) -> int:
     return len(COLOURS) - 1 if series[index].muted else index % (len(COLOURS) - 1)
 
 
-def _lines(
-    series: tuple[Series, ...], frame: Frame, unit: str, width: int
-) -> tuple[str, float]:
+def _lines(series: tuple[Series, ...], frame: Frame, unit: str, width: int) -> tuple[str, float]:
     """Return the marks of a line chart, and its height."""
     longest = max(len(each.subject) for each in series)
     right = width - min(longest * _CHARACTER + 12, width * 0.4)
     tick_words = [pretty(tick, unit) for tick in frame.ticks]
     left = max(len(words) for words in tick_words) * _CHARACTER + 8
-    box = Box(left, 10, right, 0.55 * width if width < 400 else 300)
+    box = Box(left, 10, right, _TALL if width > _NARROW else 0.6 * width)
 
     def x_of(value: float) -> float:
         return box.left + (box.right - box.left) * share(value, frame.first, frame.last, log=True)
 
     def y_of(value: float) -> float:
-        share = share(value, frame.low, frame.high, log=frame.log)
-        return box.bottom - (box.bottom - box.top) * share
+        up = share(value, frame.low, frame.high, log=frame.log)
+        return box.bottom - (box.bottom - box.top) * up
 
     parts = []
     for tick, words in zip(frame.ticks, tick_words, strict=True):
@@ -101,7 +99,7 @@ def _style(colour: int, attribute: str, *, bold: bool = False) -> str:
 def _sizes(series: tuple[Series, ...], box: Box, x_of: Callable[[float], float]) -> list[str]:
     """Return the horizontal axis: the sizes that were measured, as many as fit."""
     xs = sorted({point.x for each in series for point in each.points})
-    words = [f"{x:g}" if x < 1e6 else f"{x:.3g}" for x in xs]
+    words = [f"{x:.0f}" if x.is_integer() else f"{x:.3g}" for x in xs]
     kept = thinned([x_of(x) for x in xs], [len(word) * _CHARACTER for word in words])
     parts = [_rule(box.left, box.bottom, box.right, box.bottom, "wl-ink-rule")]
     for index in kept:
@@ -124,21 +122,17 @@ def _curve(
     lower = [f"{x_of(p.x):.1f},{y_of(p.interval.low):.1f}" for p in reversed(points)]
     middle = [(x_of(p.x), y_of(p.middle)) for p in points]
     thick = 2.4 if index == 0 else 1.4
-    dots = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{thick + 0.4:.1f}"/>' for x, y in middle
-    )
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{thick + 0.4:.1f}"/>' for x, y in middle)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in middle)
     dash = ' stroke-dasharray="5 3"' if index >= len(COLOURS) - 1 else ""
     return (
         f'<polygon points="{" ".join(upper + lower)}" opacity="0.18" {_style(colour, "fill")}/>'
         f'<polyline points="{line}" fill="none" stroke-width="{thick}"{dash} '
-        f'{_style(colour, "stroke")}/><g {_style(colour, "fill")}>{dots}</g>'
+        f"{_style(colour, 'stroke')}/><g {_style(colour, 'fill')}>{dots}</g>"
     )
 
 
-def _ratios(
-    series: tuple[Series, ...], frame: Frame, unit: str, width: int
-) -> tuple[str, float]:
+def _ratios(series: tuple[Series, ...], frame: Frame, unit: str, width: int) -> tuple[str, float]:
     """Return the marks of a dot-and-whisker chart, and its height: one row a workload and subject."""
     many = len(series) > 1
     rows = [
@@ -163,9 +157,7 @@ def _ratios(
     return "".join(parts), box.bottom + 26
 
 
-def _scale_below(
-    frame: Frame, unit: str, box: Box, x_of: Callable[[float], float]
-) -> list[str]:
+def _scale_below(frame: Frame, unit: str, box: Box, x_of: Callable[[float], float]) -> list[str]:
     """Return the ticks of a ratio chart and the line where both are equal."""
     words = [pretty(tick, unit) for tick in frame.ticks]
     places = [x_of(tick) for tick in frame.ticks]
@@ -184,6 +176,6 @@ def _whisker(colour: int, point: Point, x_of: Callable[[float], float], y: float
     )
     return (
         f'<line x1="{low:.1f}" y1="{y:.1f}" x2="{high:.1f}" y2="{y:.1f}" stroke-width="2" '
-        f'{_style(colour, "stroke")}/>'
-        f'<circle cx="{middle:.1f}" cy="{y:.1f}" r="4" {_style(colour, "fill")}/>'
+        f"{_style(colour, 'stroke')}/>"
+        f'<circle cx="{middle:.1f}" cy="{y:.1f}" r="3.5" {_style(colour, "fill")}/>'
     )

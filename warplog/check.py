@@ -15,10 +15,12 @@ from warplog.entry import Entry, load_all, measured
 from warplog.evidence import Archive, Evidence
 from warplog.fault import Fault
 from warplog.markup import blank, line_around, measured_numbers
+from warplog.output import plain_text
 from warplog.source import Artifact, Repository
 
 _NAMED = re.compile(rb"^artifact:[ \t]*[\"']?([a-z0-9-]+)", re.MULTILINE)
 _LINK = re.compile(r"\[[^\[\]]*\]\(#[^()\s]*\)")
+_REASON_AT_MOST = 160
 _EXTERNAL = re.compile(r"\]\(<?https?://|<https?://")
 
 
@@ -107,7 +109,7 @@ def _untested(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
             judgement = evidence.judge(claim)
             if judgement.verdict is not Verdict.UNTESTED:
                 continue
-            reason = judgement.reason.splitlines()[0]
+            reason = plain_text(judgement.reason).partition("\n")[0][:_REASON_AT_MOST]
         yield entry.front.fault(f"claim {name!r}: untested: {reason}", remedy, "claims", name)
 
 

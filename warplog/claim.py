@@ -12,6 +12,7 @@ from msgspec import Struct
 from warplog.record import Interval, Measurement, Number, Record, Workload
 
 AA_METRIC = "latency_again"
+WORK_CEILING = "bf16"
 DERIVED = {
     "speedup": "ratio",
     "bandwidth": "B/s",
@@ -192,27 +193,27 @@ def floor(measurement: Measurement, ceilings: Record | None) -> float:
         raise Unmeasured(message)
     times = []
     if measurement.traffic is not None:
-        times.append(measurement.traffic / ceiling(ceilings, "bandwidth", "bandwidth"))
+        times.append(measurement.traffic / ceiling(ceilings, "bandwidth"))
     if measurement.work is not None:
-        times.append(measurement.work / ceiling(ceilings, "rate", "rate"))
+        times.append(measurement.work / ceiling(ceilings, "rate"))
     if not times:
         message = "the script states no traffic= or work= for it"
         raise Unmeasured(message)
     return max(times)
 
 
-def ceiling(ceilings: Record, metric: str, named: str) -> float:
-    """Return the highest median rate of any subject in `ceilings`: the best that this device did.
-
-    `named` is only for the message.
+def ceiling(ceilings: Record, metric: str) -> float:
+    """Return the best that this device did: the highest bandwidth (bytes per second, cold L2) of any
+    subject in the record `ceilings`, or the highest rate (operations per second) of its bf16 matmuls.
     """
     rates = []
     for each in ceilings.measurements:
         amount = each.traffic if metric == "bandwidth" else each.work
-        if each.metric == "latency" and each.runs and amount and each.cache != "warm":
+        counts = each.cache != "warm" if metric == "bandwidth" else WORK_CEILING in each.subject
+        if each.metric == "latency" and each.runs and amount and counts:
             rates.append(amount / min(each.medians))
     if not rates:
-        message = f"the record of ceilings measured no {named}"
+        message = f"the record of ceilings measured no {metric}"
         raise Unmeasured(message)
     return max(rates)
 
@@ -259,6 +260,9 @@ def parse_workload(text: str) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         if not (key and equals and value):
             message = f"{word!r} is not name=value"
+            raise ValueError(message)
+        if key in sizes:
+            message = f"{key!r} is given twice"
             raise ValueError(message)
         sizes[key] = _scalar(value)
     return sizes

@@ -98,10 +98,10 @@ def fill(names: Names = None) -> None:
     wanted = {Path(name).name for name in names or []}
     chosen = [each for each in found if not wanted or {each.slug, each.path.name} & wanted]
     if wanted and not chosen:
-        raise Faults(faults or [_no_such(", ".join(sorted(wanted)), repository)])
+        raise Faults(faults) if faults else _no_such(", ".join(names or []), repository)
     for each in chosen:
         text = entries.fill(each, repository)
-        if text != each.path.read_text("utf-8"):
+        if text != each.body.text:
             write_whole(each.path, text)
             typer.echo(f"filled {each.path.name}")
 

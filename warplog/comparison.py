@@ -134,7 +134,7 @@ class Comparison:
     def sample(self, name: str, call: Subject, timer: Timer, case: int) -> Sample:
         """Time one call and check what it returned; the outputs are let go."""
         check_timers()
-        taken = timer.time(lambda: call(*self.buffers), warm=self.cache == "warm")
+        taken = timer.time(name, lambda: call(*self.buffers), warm=self.cache == "warm")
         _settle(name)
         self.judge(as_tuple(taken.outputs), case)
         return dataclasses.replace(taken, outputs=())
@@ -196,7 +196,7 @@ def _copy(value: Any) -> Any:
 
 def _same_bytes(one: torch.Tensor, two: torch.Tensor) -> bool:
     """Return whether two tensors of one dtype hold the same bits (NaN included)."""
-    return bool(torch.equal(one.view(torch.uint8), two.view(torch.uint8)))
+    return bool(torch.equal(*(each.contiguous().view(torch.uint8) for each in (one, two))))
 
 
 def measured(

@@ -83,7 +83,7 @@ def _point(reading: Reading, block: FigureBlock) -> Point:
 
 def _refuse_undrawable(points: list[Point], subject: str, block: FigureBlock) -> None:
     """Raise Fault for what a chart would show wrong or not at all."""
-    if block.kind == "lines" and len(points) < 2:
+    if block.kind == "lines" and len(points) <= 1:
         problem = f"figure: {subject!r} has one point, which is no line"
         raise Fault(block.place, problem, f"measure more of {block.axis}, or use the kind ratios")
     labels = [point.label for point in points]
@@ -119,7 +119,7 @@ def draw(block: FigureBlock, found: list[Panel], number: int, source: str) -> st
         f'<div class="wl-axis-name">{escape(_measure(block))}</div>'
         f'<div class="wl-panels wl-panels-{min(len(found), 3)}">{"".join(drawings)}</div>'
         f"<figcaption><p><strong>Figure {number}.</strong> {escape(title)}.{caption} {source}</p>"
-        f"<details><summary>The data of figure {number}</summary>{table(found)}</details>"
+        f'<details class="wl-more"><summary>The data of figure {number}</summary>{table(found)}</details>'
         "</figcaption></figure>"
     )
 

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from warplog.claim import Claim, Quantity, parse_workload
+from warplog.claim import Claim, Quantity, Reported, parse_workload
 from warplog.fault import Fault
 from warplog.passage import Passage
 
 BOUNDS = ("at_least", "at_most", "equals", "between")
 SECTIONS = {"claims", "measured-values", "code", "provenance", "reproduce"}
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _Q = TypeVar("_Q", bound=Quantity)
 
 
@@ -82,9 +83,7 @@ def _plain_texts(front: Front, passage: Passage) -> Iterator[Fault]:
 
 def _day(value: str, passage: Passage, faults: list[Fault]) -> date:
     try:
-        if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-            raise ValueError(value)
-        return date.fromisoformat(value)
+        return date.fromisoformat(value if _DATE.match(value) else "")
     except ValueError:
         faults.append(passage.fault(f"date: {value[:80]!r} is none", "write YYYY-MM-DD", "date"))
         return date.min
@@ -114,13 +113,12 @@ def _spread(value: Any, part: Passage) -> Any:
     """Return `value` with its workload ``batch=31 length=4096`` spread into a dictionary."""
     if not isinstance(value, dict) or "workload" not in value:
         return value
+    remedy = "write names and sizes: batch=31 length=4096"
+    if not isinstance(value["workload"], str):
+        raise part.fault("workload: is not text", remedy, "workload")
     try:
-        if not isinstance(value["workload"], str):
-            message = "is not text"
-            raise ValueError(message)
         return value | {"workload": parse_workload(value["workload"])}
     except ValueError as error:
-        remedy = "write names and sizes: batch=31 length=4096"
         raise part.fault(f"workload: {error}", remedy, "workload") from None
 
 
@@ -157,6 +155,13 @@ def _check_bounds(claim: Claim, part: Passage) -> None:
         raise part.fault(f"{key}: the low end is above the high end", "swap them", key)
     if not claim.says.strip():
         raise part.fault("says: is empty", "write one falsifiable sentence", "says")
-    reported = claim.reported.value if claim.reported else 0
-    if isinstance(reported, float) and not math.isfinite(reported):
-        raise part.fault("reported: is not finite", "write the number or words", "reported")
+    if claim.reported is not None:
+        _check_reported(claim.reported, part)
+
+
+def _check_reported(reported: Reported, part: Passage) -> None:
+    if isinstance(reported.value, float) and not math.isfinite(reported.value):
+        raise part.fault("value: is not finite", "write the number or words", "reported", "value")
+    if reported.url is not None and not reported.url.startswith(("https://", "http://")):
+        problem = f"url: {reported.url[:80]!r} is no address"
+        raise part.fault(problem, "write it with https://", "reported", "url")

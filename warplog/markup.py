@@ -31,7 +31,7 @@ _NUMBER = re.compile(
     r"(?:[ \u00a0\u202f]?(?:%|×(?![ \u00a0]?\d)|°C|(?:"
     r"[pnmuµμ]s|[kKMGTP]i?B(?:/s)?|B/s|[kMGTP]?(?:FL)?OPS?/s|[kMGTP]?FLOPS|[kMG]Hz|Hz|[mk]?W"
     r"|(?:milli|micro|nano)?seconds?|cycles|percent"
-    r"|times (?=as |faster|slower|more|less|the ))(?!\w))"
+    r"|times(?= (?:as|faster|slower|more|less|the)\b))(?!\w))"
     r"|[ \u00a0\u202f]s(?!\w)|x(?!\w))"
 )
 

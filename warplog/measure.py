@@ -98,6 +98,8 @@ def _check_form(out: torch.Tensor, ref: torch.Tensor, number: int, *, exact: boo
 
 
 def _exact(out: torch.Tensor, ref: torch.Tensor) -> float:
+    if torch.equal(_bits(out), _bits(ref)):
+        return 0.0
     differs = (_bits(out) != _bits(ref)).any(dim=-1)
     if out.is_floating_point():
         differs &= ~(torch.isnan(out) & torch.isnan(ref))

@@ -18,14 +18,19 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 def plain_output(text: str) -> str:
-    """Return program output as escaped HTML for a `pre`: escape codes gone, carriage returns and
-    backspaces done, other control characters made visible, overlong lines cut with a note.
+    """Return program output as escaped HTML for a `pre`; see `plain_text`."""
+    return escape(plain_text(text))
+
+
+def plain_text(text: str) -> str:
+    """Return program output as a person reads it: escape codes gone, carriage returns and backspaces
+    done, other control characters made visible, overlong lines cut with a note.
     """
     shown = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     lines = [_line(line) for line in shown.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
-    return escape("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _line(line: str) -> str:

@@ -116,9 +116,7 @@ def notices(entry: Entry, evidence: Evidence | None) -> str:
     return "".join(f'<p class="wl-notice" role="note">{escape(each)}</p>' for each in words)
 
 
-def _narrative(
-    entry: Entry, known: Known, devices: Sequence[Evidence], tokens: Tokens
-) -> str:
+def _narrative(entry: Entry, known: Known, devices: Sequence[Evidence], tokens: Tokens) -> str:
     """Return the author's prose with a token for each measured number and each block."""
     evidence = known.devices.get(entry.device)
     changes: list[tuple[int, int, str]] = []

@@ -16,7 +16,9 @@ from warplog.names import nearest
 from warplog.place import line_of, steps_of
 
 _YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
-_PLAIN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ["str", "int", "float", "bool", "null", "map", "seq"]}
+_PLAIN_TAGS = {
+    f"tag:yaml.org,2002:{kind}" for kind in ["str", "int", "float", "bool", "null", "map", "seq"]
+}
 _FLOAT = (
     r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z"
     r"|[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z"
@@ -40,9 +42,7 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, rule) for tag, rule in rules if not tag.endswith((":timestamp", ":float"))]
     for first, rules in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(_FLOAT), list("-+0123456789.")
-)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(_FLOAT), list("-+0123456789."))
 
 
 class Passage(Struct, frozen=True):

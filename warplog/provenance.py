@@ -28,7 +28,8 @@ def duration(seconds: float) -> str:
 def record_url(evidence: Evidence, root: str) -> str:
     """Return the address of a raw record; `root` leads from the page to the site's top."""
     record = evidence.record
-    return f"{root}records/{record.artifact}/{record.device}/{evidence.path.name}"
+    folder = f"artifacts/{record.artifact}/records/{record.device}"
+    return f"{root}{folder}/{evidence.path.name}"
 
 
 def record_link(evidence: Evidence, root: str) -> str:
@@ -106,10 +107,16 @@ def _pairs(values: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(values.items()))
 
 
+def _timer(record: Record) -> str:
+    others = {each.timer for each in record.measurements if each.timer}
+    return ", ".join([record.protocol.timer, *sorted(others - {record.protocol.timer})])
+
+
 def _cache(record: Record) -> str:
-    protocol = record.protocol
-    flushed = f" (flushed: {protocol.flush_bytes / _KIBIBYTE**2:.0f} MiB)"
-    return protocol.cache + (flushed if protocol.flush_bytes else "")
+    found = sorted({each.cache for each in record.measurements if each.cache})
+    flushed = record.protocol.flush_bytes / _KIBIBYTE**2
+    said = f" ({flushed:.0f} MiB written before each cold call)" if "cold" in found else ""
+    return ", ".join(found) + said if found else "nothing was timed"
 
 
 _ROWS: tuple[tuple[str, Callable[[Record], str]], ...] = (
@@ -124,7 +131,7 @@ _ROWS: tuple[tuple[str, Callable[[Record], str]], ...] = (
     ("Source digest", lambda record: record.source.digest.removeprefix("sha256:")[:_SHORT_HASH]),
     ("Runs", lambda record: f"{record.protocol.runs} fresh processes"),
     ("Took", lambda record: duration(record.seconds)),
-    ("Timer", lambda record: record.protocol.timer),
+    ("Timer", _timer),
     ("Cache", _cache),
     ("Clocks", _clocks),
     ("Disturbed by", lambda record: "; ".join(record.disturbed) or "nothing seen"),

@@ -96,8 +96,9 @@ class Run:
         if self._timer is None or not time or not right:
             return
         amounts = {name: (_of(traffic, name), _of(work, name)) for name in right}
+        memory = self._bandwidth if cache == "cold" else None
         floors = {
-            name: floor_seconds(amount[0], self._timer.flush_bytes / 2, self._bandwidth)
+            name: floor_seconds(amount[0], self._timer.flush_bytes / 2, memory)
             for name, amount in amounts.items()
         }
         comparison.time(right, baseline, self._timer, samples, amounts, floors)

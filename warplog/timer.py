@@ -13,7 +13,9 @@ from typing import Any, Protocol
 import torch
 
 FLUSH_FACTOR = 2
-SPIN_SECONDS_AT_MOST = 0.5
+SPIN_SECONDS_AT_LEAST = 1e-4
+SPIN_SECONDS_AT_MOST = 0.1
+NO_SPIN = 0.0
 CYCLES_A_SECOND = 2.0e9
 SYNCHRONIZE_SECONDS = 5e-5
 TRAILING_AT_MOST = 0.2
@@ -42,8 +44,8 @@ class Timer(Protocol):
     name: str
     flush_bytes: int
 
-    def time(self, call: Callable[[], Any], *, warm: bool) -> Sample:
-        """Run `call` once and say how long it took."""
+    def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:
+        """Run the subject `name` once, as `call()`, and say how long it took."""
 
 
 def outlived(samples: list[Sample]) -> bool:
@@ -94,23 +96,26 @@ class QueueTimer:
         self.flush_bytes = FLUSH_FACTOR * l2_bytes
         self._buffer = torch.randn(self.flush_bytes // 4, device=device)
         self._sink = torch.empty((), device=device)
-        self._spin = 1e-4
+        self._spins: dict[str, float] = {}
 
-    def time(self, call: Callable[[], Any], *, warm: bool) -> Sample:
-        """Time one call. The spin lengthens until the host is done first; a call that synchronises
-        with the host can never be queued, and says so.
+    def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:
+        """Time one call. The spin lengthens until the host is done first, and is remembered by the
+        subject's name. A call that synchronises with the host can never be queued: it is not tried
+        with long spins again.
         """
-        sample = self._attempt(call, warm=warm)
-        while not sample.queued and self._spin < SPIN_SECONDS_AT_MOST:
-            self._spin *= 2
-            sample = self._attempt(call, warm=warm)
+        spin = self._spins.get(name, SPIN_SECONDS_AT_LEAST)
+        sample = self._attempt(call, spin, warm=warm)
+        while not sample.queued and SPIN_SECONDS_AT_LEAST <= spin < SPIN_SECONDS_AT_MOST:
+            spin *= 2
+            sample = self._attempt(call, spin, warm=warm)
+        self._spins[name] = spin if sample.queued else NO_SPIN
         return sample
 
-    def _attempt(self, call: Callable[[], Any], *, warm: bool) -> Sample:
+    def _attempt(self, call: Callable[[], Any], spin: float, *, warm: bool) -> Sample:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         held = torch.cuda.Event()
         torch.cuda.synchronize()
-        torch.cuda._sleep(int(self._spin * CYCLES_A_SECOND))
+        torch.cuda._sleep(int(spin * CYCLES_A_SECOND))
         held.record()
         if warm:
             call()
@@ -136,7 +141,7 @@ class HostTimer:
     name = "host"
     flush_bytes = 0
 
-    def time(self, call: Callable[[], Any], *, warm: bool) -> Sample:
+    def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:  # noqa: ARG002
         """Time one call."""
         if warm:
             call()

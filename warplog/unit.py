@@ -39,7 +39,8 @@ def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
     power = min(max(power, min(_PREFIXES)), max(_PREFIXES))
     if unit == "s":
         power = min(power, 0)
-    if round(abs(largest) / 10.0**power, 1) >= 1000 and power + 3 in _PREFIXES and unit != "s":
+    rounded = _three(abs(largest) / 10.0**power)
+    if rounded >= 1000 and power + 3 in _PREFIXES and not (unit == "s" and power == 0):
         power += 3
     return _digits(value / 10.0**power), _PREFIXES[power] + name
 
@@ -49,9 +50,14 @@ def _digits(value: float) -> str:
     if float(value).is_integer() and abs(value) < 1e6:
         return f"{int(value):,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(int(value))
     if value == 0 or 1e-3 <= abs(value) < 1e6:
-        places = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+        places = max(0, 2 - math.floor(math.log10(_three(abs(value))))) if value else 0
         return f"{value:.{places}f}"
     return f"{value:.2e}"
+
+
+def _three(value: float) -> float:
+    """Round to three significant digits, so that 9.999 counts as 10.0."""
+    return float(f"{value:.3g}")
 
 
 def _join(digits: str, suffix: str) -> str:

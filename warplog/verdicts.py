@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from warplog.claim import DERIVED, Claim, Judgement, Quantity, Reported, Verdict, spell
+from warplog.claim import DERIVED, Claim, Judgement, Quantity, Reported, Unmeasured, Verdict, spell
 from warplog.claim import readings as readings_of
-from warplog.claim import Unmeasured
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.figure import device_name
@@ -198,15 +197,13 @@ def _reason(text: str) -> str:
     shown = plain_output(text)
     if len(text) <= _SHORT and "\n" not in shown:
         return shown
-    return f'<details><summary>why</summary><pre class="wl-output">{shown}</pre></details>'
+    return f'<details class="wl-more"><summary>why</summary><pre class="wl-output">{shown}</pre></details>'
 
 
 def _value_cell(quantity: Quantity, evidence: Evidence) -> str:
     words = measured(quantity, evidence)
     if words is None:
         return f'not measured<div class="wl-about">{_reason(_why_not(quantity, evidence))}</div>'
-    found = Judgement(
-        Verdict.UNTESTED, readings_of(quantity, evidence.record, evidence.ceilings)
-    )
+    found = Judgement(Verdict.UNTESTED, readings_of(quantity, evidence.record, evidence.ceilings))
     interval = pretty_interval(found.interval, found.unit) if found.interval else ""
     return f'{escape(words)}<div class="wl-about">runs {escape(interval)}</div>'

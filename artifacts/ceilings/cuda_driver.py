@@ -24,7 +24,9 @@ def compile_source(name: str, arch: str = "sm_90", target: str = "ptx", **define
     program = check(nvrtc.nvrtcCreateProgram(source, f"{name}.cu".encode(), 0, [], []))
     options = [f"--gpu-architecture={arch}", "--std=c++17", f"--include-path={HERE}"]
     options += [f"--define-macro={macro}={value}" for macro, value in defines.items()]
-    status = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    status = nvrtc.nvrtcCompileProgram(
+        program, len(options), [option.encode() for option in options]
+    )
     if int(status[0]) != 0:
         log = bytearray(check(nvrtc.nvrtcGetProgramLogSize(program)))
         check(nvrtc.nvrtcGetProgramLog(program, log))
@@ -88,4 +90,6 @@ def launch(kernel: Any, grid: int, block: int, shared: int, arguments: Arguments
     from cuda.bindings import driver
 
     stream = torch.cuda.current_stream().cuda_stream
-    check(driver.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, arguments.pointer, 0))
+    check(
+        driver.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, arguments.pointer, 0)
+    )

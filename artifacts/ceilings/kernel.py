@@ -51,20 +51,32 @@ class Plan:
         return {"load": 0, "async": ring, "bulk": ring + warps * self.stages * 8}[self.kernel]
 
 
-def macros(plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool, copy: bool) -> dict[str, str]:
+def macros(
+    plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool, copy: bool
+) -> dict[str, str]:
     """Name the constants that `plan` compiles in, for rows of `head_bytes` + `tail_bytes`."""
     numbers = {name: value for name, value in asdict(plan).items() if isinstance(value, int)}
     del numbers["blocks"]
-    numbers |= {"head_bytes": head_bytes, "tail_bytes": tail_bytes, "indexed": int(indexed), "copy": int(copy)}
+    numbers |= {
+        "head_bytes": head_bytes,
+        "tail_bytes": tail_bytes,
+        "indexed": int(indexed),
+        "copy": int(copy),
+    }
     texts = {"LOAD": f'"{plan.load}"', "STORE": f'"{plan.store}"'}
     return {name.upper(): str(value) for name, value in numbers.items()} | texts
 
 
 def gather(
-    plan: Plan, head: Tensor, index: Tensor | None = None, tail: Tensor | None = None,
-    *, entries: int | None = None, copy: bool = False,
+    plan: Plan,
+    head: Tensor,
+    index: Tensor | None = None,
+    tail: Tensor | None = None,
+    *,
+    entries: int | None = None,
+    copy: bool = False,
 ) -> Tensor:
-    """Fetch rows of `head` (and `tail`), and return each row's wrapping sum, or with `copy` the rows.
+    """Fetch rows of `head` (and `tail`): return the wrapping sum of each, or with `copy` the rows.
 
     `head` and `tail` are int32 [rows, words]; `index` is int32 [entries] with numbers of rows, none
     of them checked; without it, entry i is row i modulo rows, for `entries` (or rows) entries.
@@ -88,7 +100,9 @@ def gather(
 
 
 @functools.cache
-def _defines(plan: Plan, head_bytes: int, tail_bytes: int, indexed: bool, copy: bool) -> dict[str, str]:
+def _defines(
+    plan: Plan, head_bytes: int, tail_bytes: int, indexed: bool, copy: bool
+) -> dict[str, str]:
     return macros(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
 
 
@@ -98,16 +112,22 @@ def multiprocessors() -> int:
     return torch.cuda.get_device_properties().multi_processor_count
 
 
-def resident_blocks(plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool = True, copy: bool = False) -> int:
+def resident_blocks(
+    plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool = True, copy: bool = False
+) -> int:
     """Count the blocks of `plan` that one multiprocessor holds at once."""
     from cuda.bindings import driver
 
     shared = plan.shared(head_bytes + tail_bytes)
-    kernel = function(plan.kernel, "gather", shared, **_defines(plan, head_bytes, tail_bytes, indexed, copy))
+    kernel = function(
+        plan.kernel, "gather", shared, **_defines(plan, head_bytes, tail_bytes, indexed, copy)
+    )
     return check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, plan.threads, shared))
 
 
-def in_flight(plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool = True, copy: bool = False) -> int:
+def in_flight(
+    plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool = True, copy: bool = False
+) -> int:
     """Count the bytes of rows that one multiprocessor can have under way at once."""
     blocks = resident_blocks(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
     if plan.blocks:
@@ -121,7 +141,7 @@ def _gather_rows(
     HEAD: tl.constexpr, HEAD_STRIDE: tl.constexpr, TAIL: tl.constexpr, TAIL_STRIDE: tl.constexpr,
     INDEXED: tl.constexpr, COPY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program owns BLOCK entries of the list; HEAD and TAIL are words, powers of two (TAIL or 0)."""
+    """One program owns BLOCK entries; HEAD and TAIL are words, powers of two (or no TAIL: 0)."""
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     present = entry < entries
     row = tl.load(index + entry, present, 0) if INDEXED else entry % rows
@@ -162,7 +182,8 @@ def triton_gather(
     out = torch.empty(shape, dtype=torch.int32, device=head.device)
     if entries > 0:
         _gather_rows[(triton.cdiv(entries, block),)](
-            head, head if tail is None else tail, head if index is None else index, out, entries, rows,
+            head, head if tail is None else tail, head if index is None else index,
+            out, entries, rows,
             head.shape[1], head.stride(0), tail_words, 0 if tail is None else tail.stride(0),
             index is not None, copy, block, num_warps=warps,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the ceiling kernels must return: rows, or their sums, by plain indexing in exact arithmetic."""
+"""What the ceiling kernels must return: rows or their sums, by plain indexing, exactly."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ def wrap(total: Tensor) -> Tensor:
 
 
 def rows_of(head: Tensor, index: Tensor, tail: Tensor | None = None) -> Tensor:
-    """List the rows of `head` (and `tail`, joined) that `index` asks for: int32 [entries, words]."""
+    """List the rows of `head` (joined by `tail`) that `index` names: int32 [entries, words]."""
     rows = head[index.long()]
     return rows if tail is None else torch.cat([rows, tail[index.long()]], dim=1)
 

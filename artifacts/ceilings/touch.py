@@ -30,7 +30,9 @@ class TouchGraph:
         for place, value in enumerate(values):
             before = self.nodes[-1:]
             node = check(
-                driver.cuGraphAddKernelNode(self.graph, before or None, len(before), self._node(place, value))
+                driver.cuGraphAddKernelNode(
+                    self.graph, before or None, len(before), self._node(place, value)
+                )
             )
             self.nodes.append(node)
         self.executable = check(driver.cuGraphInstantiate(self.graph, 0))
@@ -45,14 +47,18 @@ class TouchGraph:
         node.gridDimX = node.gridDimY = node.gridDimZ = 1
         node.blockDimX = node.blockDimY = node.blockDimZ = 1
         node.kernelParams = arguments.pointer
-        self.kept[place] = arguments, node  # the driver copies the arguments, but only when asked to
+        self.kept[place] = arguments, node  # alive until the driver has copied them
         return node
 
     def change(self, place: int, value: int) -> None:
         """Make node `place` of the instantiated graph write another value from now on."""
         from cuda.bindings import driver
 
-        check(driver.cuGraphExecKernelNodeSetParams(self.executable, self.nodes[place], self._node(place, value)))
+        check(
+            driver.cuGraphExecKernelNodeSetParams(
+                self.executable, self.nodes[place], self._node(place, value)
+            )
+        )
 
     def launch(self) -> None:
         """Start the whole chain on torch's current stream."""

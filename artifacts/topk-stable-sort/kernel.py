@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 BLOCK = 128
+RAGGED_BLOCK = 512
 SHARED_HEIGHT = 4  # The only height above 1 that ATen takes for 64 rows and two or more columns.
 
 
@@ -44,12 +45,11 @@ def load_rows(matrix, stride, row, column, inside, ROWS: tl.constexpr):
 @triton.jit
 def halve(total, HEIGHT: tl.constexpr, BLOCK: tl.constexpr):
     """Add the upper half of [HEIGHT, BLOCK] to the lower until one row is left."""
-    if HEIGHT == 1:
-        return tl.reshape(total, [BLOCK])
-    else:
+    if HEIGHT > 1:
         pairs = tl.permute(tl.reshape(total, [2, HEIGHT // 2, BLOCK]), (1, 2, 0))
         low, high = tl.split(pairs)
-        return halve(low + high, HEIGHT // 2, BLOCK)
+        total = halve(low + high, HEIGHT // 2, BLOCK)
+    return tl.reshape(total, [BLOCK])
 
 
 @triton.jit(do_not_specialize=["columns"])
@@ -58,33 +58,38 @@ def _sum_rows(
 ):
     column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = column < columns
-    tl.store(out + column, add_in_order(matrix, stride, column, inside, ROWS, HEIGHT, BLOCK), inside)
+    total = add_in_order(matrix, stride, column, inside, ROWS, HEIGHT, BLOCK)
+    tl.store(out + column, total, inside)
 
 
-@triton.jit(do_not_specialize=["stride"])
+@triton.jit
 def _sum_ragged(
     matrices,
     out,
     lengths,
     shared,
-    stride,
+    width,
     ROWS: tl.constexpr,
     HEIGHT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     item = tl.program_id(1).to(tl.int64)
-    column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = column < tl.load(lengths + item)
-    matrix = matrices + item * ROWS * stride
-    if tl.load(shared + item) != 0:
-        total = add_in_order(matrix, stride, column, inside, ROWS, HEIGHT, BLOCK)
-    else:
-        total = add_in_order(matrix, stride, column, inside, ROWS, 1, BLOCK)
-    total = tl.where(inside, total, float("-inf"))
-    tl.store(out + item * stride + column, total, column < stride)
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    column = start + tl.arange(0, BLOCK)
+    # Masked by the width, not by the length: its alignment is known, so loads stay 16 bytes wide.
+    inside = column < width
+    length = tl.load(lengths + item)
+    matrix = matrices + item * ROWS * width
+    total = tl.full([BLOCK], float("-inf"), tl.float32)
+    if start < length:
+        if tl.load(shared + item) != 0:
+            total = add_in_order(matrix, width, column, inside, ROWS, HEIGHT, BLOCK)
+        else:
+            total = add_in_order(matrix, width, column, inside, ROWS, 1, BLOCK)
+    tl.store(out + item * width + column, tl.where(column < length, total, float("-inf")), inside)
 
 
-@triton.jit(do_not_specialize=["width"])
+@triton.jit
 def _pad_rows(flat, starts, out, width, BLOCK: tl.constexpr):
     item = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -106,9 +111,7 @@ def sum_rows(matrix: torch.Tensor, height: int) -> torch.Tensor:
     return out
 
 
-def sum_ragged(
-    matrices: torch.Tensor, lengths: torch.Tensor, shared: torch.Tensor
-) -> torch.Tensor:
+def sum_ragged(matrices: torch.Tensor, lengths: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
     """Sum fp32 `[batch, rows, width]` over rows; `-inf` from column `lengths[item]` on.
 
     int32 `shared[item]` is 1 where four lanes share a column and 0 where one owns it: the bits of
@@ -119,8 +122,8 @@ def sum_ragged(
         message = f"need contiguous float32, not {matrices.dtype} {matrices.stride()}"
         raise ValueError(message)
     out = torch.empty(batch, width, dtype=torch.float32, device=matrices.device)
-    grid = (triton.cdiv(width, BLOCK), batch)
-    _sum_ragged[grid](matrices, out, lengths, shared, width, rows, SHARED_HEIGHT, BLOCK)
+    grid = (triton.cdiv(width, RAGGED_BLOCK), batch)
+    _sum_ragged[grid](matrices, out, lengths, shared, width, rows, SHARED_HEIGHT, RAGGED_BLOCK)
     return out
 
 
@@ -145,8 +148,13 @@ def pad_by_copies(rows: Sequence[torch.Tensor], width: int) -> torch.Tensor:
 
 
 def per_item_topk(rows: Sequence[torch.Tensor], k: int) -> torch.Tensor:
-    """Indices `[batch, k]` by one `torch.topk` a row."""
-    return torch.stack([torch.topk(row, k).indices for row in rows])
+    """Indices `[batch, k]` by one `torch.topk` a row, each written where it belongs."""
+    shape, device = (len(rows), k), rows[0].device
+    values = torch.empty(shape, dtype=rows[0].dtype, device=device)
+    indices = torch.empty(shape, dtype=torch.int64, device=device)
+    for row, value, index in zip(rows, values, indices, strict=True):
+        torch.topk(row, k, out=(value, index))
+    return indices
 
 
 def padded_topk(scores: torch.Tensor, k: int) -> torch.Tensor:

@@ -56,7 +56,9 @@ def reduction(
     stride = columns if stride is None else stride
     if columns == 1:
         return _one_column(rows, batch)
-    vector = next(size for size in (4, 2, 1) if not any(n % size for n in (columns, stride, offset)))
+    vector = next(
+        size for size in (4, 2, 1) if not any(n % size for n in (columns, stride, offset))
+    )
     threads = THREADS // vector
     across = _power_below(min(columns * batch // vector, threads))
     down = _power_below(min(rows, threads))

@@ -1,0 +1,96 @@
+"""Reproduce every number of the entry on top-k and stable sort: one GPU, about two minutes.
+
+First the sum: which kernel adds the columns of `[64, N]`, in which order, and what changes its bits.
+Then top-k against a stable sort, tie by tie. Last the cost, on ragged rows and on a single row.
+"""
+
+import sums
+import ties
+import torch
+from kernel import pad_by_copies, pad_by_kernel, padded_sort, padded_topk, per_item_topk
+from reference import top_indices, top_of_rows
+
+SAMPLES = 11
+
+
+def reproduce(run):
+    sums.dispatch(run)
+    sums.changed_bits(run)
+    sums.own_order(run)
+    sums.more_rows(run)
+    sums.ragged(run)
+    ties.hunt(run)
+    ties.network(run)
+    full = [(batch, 4096, 2048) for batch in (1, 2, 4, 8, 16, 31)]
+    full += [(31, length, 2048) for length in (2048, 8192, 16384)] + [(31, 4096, 32)]
+    for batch, length, k in run.sizes(full=full, tiny=[(3, 40, 8)]):
+        ragged_rows(run, batch, length, k)
+    lengths = (500, 1000, 2000, 4096, 5000, 8192, 16384, 20000, 50000, 100000)
+    for length in run.sizes(full=lengths, tiny=(40,)):
+        single_row(run, length, min(2048, length))
+
+
+def ragged_rows(run, batch, length, k):
+    """The honest cost: with the filling, without it, and one top-k in place of the sort.
+
+    Rows hold from k or half of `length` scores, whichever is more, up to `length`.
+    """
+    lengths = sums.ragged_lengths(run, batch, length, max(k, length // 2))
+    starts = torch.tensor([0, *lengths], device=run.device).cumsum(0)
+
+    def draw(seed):
+        flat = ties.distinct(lengths, seed, run.device)
+        return flat, pad_by_copies(flat.split(lengths), length)
+
+    subjects = ragged_subjects(lengths, starts, length, k)
+    workload = {"batch": batch, "length": length, "k": k}
+    run.compare(
+        subjects=subjects,
+        reference=lambda flat, _: top_of_rows(flat, lengths, k),
+        inputs=draw,
+        exact=True,
+        samples=SAMPLES,
+        **workload,
+    )
+    if run.on_gpu and batch > 16 and k == 2048:
+        case = draw(run.seed)
+        for name in ("per item", "padded sort", "padded top-k"):
+            kernels = len(run.launches(lambda call=subjects[name]: call(*case)))
+            run.count("launches", kernels, unit="kernels", subject=name, **workload)
+
+
+def ragged_subjects(lengths, starts, length, k):
+    """Seven ways from `(flat, padded)` to indices `[batch, k]`; what fills does not read `padded`."""
+
+    def copied(flat):
+        return pad_by_copies(flat.split(lengths), length)
+
+    def filled(flat):
+        return pad_by_kernel(flat, starts, length)
+
+    return {
+        "per item": lambda flat, _: per_item_topk(flat.split(lengths), k),
+        "padded sort": lambda _, padded: padded_sort(padded, k),
+        "padded sort, filled by copies": lambda flat, _: padded_sort(copied(flat), k),
+        "padded sort, filled by one kernel": lambda flat, _: padded_sort(filled(flat), k),
+        "padded top-k": lambda _, padded: padded_topk(padded, k),
+        "padded top-k, filled by copies": lambda flat, _: padded_topk(copied(flat), k),
+        "padded top-k, filled by one kernel": lambda flat, _: padded_topk(filled(flat), k),
+    }
+
+
+def single_row(run, length, k):
+    """One row: top-k, and the stable sort that gives the same indices."""
+    run.compare(
+        subjects={
+            "top-k": lambda row: padded_topk(row, k),
+            "stable sort": lambda row: padded_sort(row, k),
+        },
+        reference=lambda row: top_indices(row, k),
+        inputs=lambda seed: ties.distinct([length], seed, run.device),
+        exact=True,
+        samples=SAMPLES,
+        batch=1,
+        length=length,
+        k=k,
+    )

@@ -1,0 +1,230 @@
+"""The command line: what it prints, its exit status, and that a mistake is one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import factory
+import pytest
+from typer.testing import CliRunner
+
+from warplog import cli, runner
+from warplog.runner import Outcome, Progress
+from warplog.source import Repository
+
+CPU_SCRIPT = """
+import torch
+
+def reproduce(run):
+    run.compare(
+        {"kernel": lambda x: x.sum(dim=1)}, lambda x: x.double().sum(dim=1),
+        lambda seed: torch.randn(4, 9, generator=torch.Generator().manual_seed(seed)), batch=31,
+    )
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    made = factory.lab_with_entry(tmp_path / "lab")
+    monkeypatch.chdir(made.root)
+    return made
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A host with one GPU."""
+    monkeypatch.setattr(runner, "gpus", lambda: 1)
+
+
+@pytest.fixture
+def measured(lab, monkeypatch):
+    """Sets what the next reproductions come to: measurements, or an Outcome."""
+
+    def next_time(found, **changes):
+        def reproduce(artifact, options, report):
+            report(Progress(1, options.runs, {"batch": 31}))
+            if isinstance(found, Outcome):
+                return found
+            return Outcome(factory.record_of(artifact, found, **changes))
+
+        monkeypatch.setattr(runner, "reproduce", reproduce)
+        return lab
+
+    return next_time
+
+
+def call(*words):
+    return CliRunner().invoke(cli.app, list(words))
+
+
+def files(lab):
+    return {path: path.read_bytes() for path in lab.root.rglob("records/**/*.json")}
+
+
+@pytest.mark.usefixtures("lab")
+def test_without_a_name_it_lists_what_can_be_reproduced():
+    result = call("reproduce")
+    assert result.exit_code == 0
+    assert "row-sum" in result.output
+    assert "One sum is enough" in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("name", ["row-sum", "one-sum", "entries/2026-12-02-one-sum.md"])
+def test_same_numbers_are_status_0_and_change_no_record(measured, name):
+    lab = measured(factory.timed(batch=31))
+    before = files(lab)
+    result = call("reproduce", name)
+    assert result.exit_code == 0, result.output
+    assert "run 1 of 6: batch=31" in result.output
+    assert "Same verdicts as published: 1 of 1 claims measured here." in result.output
+    assert files(lab) == before
+    assert len(list(lab.root.glob(".warplog/row-sum/nvidia-h200/*.json"))) == 1
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_verdict_that_differs_is_status_1(measured):
+    slow = [
+        each
+        if each.subject != "peer"
+        else factory.measured(each.metric, "peer", [2e-5] * 6, batch=31)
+        for each in factory.timed(batch=31)
+    ]
+    measured(slow)
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 1
+    assert "Different from what is published: fast." in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_kernel_that_is_wrong_here_is_status_1(measured):
+    wrong = factory.measured("latency", "kernel", None, failed="3 elements differ\x1b[2J", batch=31)
+    measured([*factory.timed(batch=31)[1:], wrong])
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 1
+    assert "wrong: kernel on batch=31: 3 elements differ\\x1b[2J" in result.output
+    assert "not measured here" in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_reproduction_that_broke_says_why_and_keeps_the_records(measured):
+    lab = measured(Outcome(None, "process 2 of 6: killed by SIGSEGV", "```\x1b[31m", None))
+    before = files(lab)
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 1
+    assert "row-sum: process 2 of 6: killed by SIGSEGV" in result.output
+    assert "\x1b" not in result.output
+    assert files(lab) == before
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_missing_package_is_status_2(measured):
+    measured(Outcome(None, "process 1 of 6: ModuleNotFoundError: No module named 'torch'"))
+    assert call("reproduce", "row-sum").exit_code == 2
+
+
+@pytest.mark.usefixtures("gpu")
+def test_publish_adds_one_record(measured):
+    lab = measured(factory.timed(batch=31), recorded="2026-12-03T00:00:00Z")
+    before = files(lab)
+    assert call("reproduce", "row-sum", "--publish").exit_code == 0
+    after = files(lab)
+    assert len(after) == len(before) + 1
+    assert before.items() <= after.items()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_first_reproduction_has_nothing_to_differ_from(measured):
+    lab = measured(factory.timed(batch=31))
+    for path in files(lab):
+        path.unlink()
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 0
+    assert "nothing yet" in result.output
+
+
+def test_without_a_gpu_it_checks_shows_the_published_and_says_nothing_was_timed(lab):
+    lab.artifact(reproduce=CPU_SCRIPT)
+    lab.publish(lab.artifact(reproduce=CPU_SCRIPT), factory.timed(batch=31))
+    result = call("reproduce", "row-sum", "--publish")
+    assert result.exit_code == 0, result.output
+    for words in ("supported", "not measured here", "nothing was timed", "nox -s serve"):
+        assert words in " ".join(result.output.split())
+    assert "Not published: without a GPU nothing was timed." in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+def test_verify_goes_on_after_a_fault_and_ends_with_a_summary(lab, monkeypatch):
+    lab.artifact("broken")
+
+    def reproduce(artifact, _options, _report):
+        if artifact.slug == "broken":
+            return Outcome(None, "process 1 of 6: hung")
+        return Outcome(factory.record_of(artifact, factory.timed(batch=31)))
+
+    monkeypatch.setattr(runner, "reproduce", reproduce)
+    result = call("verify")
+    assert result.exit_code == 1
+    assert "differs or wrong" in result.output
+    assert "as published" in result.output
+
+
+MISTAKES = {
+    "unknown": (["reproduce", "row-summ"], "no entry or artifact is called 'row-summ'"),
+    "outside": (["reproduce", "../../etc"], "no entry or artifact is called '../../etc'"),
+    "few runs": (["reproduce", "row-sum", "--publish", "--runs", "2"], "too few to publish"),
+    "no such gpu": (["reproduce", "row-sum", "--gpu", "9"], "there is no GPU 9; use 0 to 0"),
+    "fill unknown": (["fill", "nothing"], "no entry or artifact is called 'nothing'"),
+}
+
+
+@pytest.mark.usefixtures("gpu", "lab")
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_is_one_line_and_status_2(kind, monkeypatch, capsys):
+    words, says = MISTAKES[kind]
+    monkeypatch.setattr(sys, "argv", ["warplog", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_outside_a_checkout_it_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["warplog", "check"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "run it inside a Warplog checkout" in capsys.readouterr().err
+
+
+def test_fill_writes_the_numbers_and_check_is_then_content(lab, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["warplog", "check"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert "warplog fill" in capsys.readouterr().err
+    result = call("fill")
+    assert "filled 2026-12-02-one-sum.md" in result.output
+    assert "[12×](#fast)" in lab.root.joinpath("entries/2026-12-02-one-sum.md").read_text("utf-8")
+    assert call("fill").output == ""
+    assert "1 entries, 1 claims" in call("check").output
+
+
+def test_new_says_where_to_start_and_schema_is_a_schema():
+    assert "CONTRIBUTING.md" in call("new", "A title").output
+    assert '"measurements"' in call("schema").output
+
+
+def test_reading_commands_import_neither_torch_nor_the_measuring_half(lab):
+    code = (
+        "import sys; from warplog.source import Repository; from warplog.cli import app\n"
+        "from warplog.check import check; from pathlib import Path; check(Repository.find(Path('.')))\n"
+        "print([n for n in sys.modules if n.split('.')[0] in ('torch', 'triton', 'pynvml')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=lab.root, capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": str(Repository.find(Path(__file__)).root)},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
