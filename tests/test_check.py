@@ -155,6 +155,19 @@ def test_an_entry_with_a_fault_still_names_its_artifact(lab):
     assert "'titel'" in only(found(lab))
 
 
+def test_an_artifact_that_is_a_link_out_of_the_repository(lab, tmp_path):
+    outside = Lab(tmp_path / "outside").artifact("far")
+    (lab.root / "artifacts" / "far").symlink_to(outside.folder)
+    assert any("artifacts/far: the link leaves the repository" in fault for fault in found(lab))
+
+
+def test_a_record_that_is_a_link_out_of_the_artifact(lab, tmp_path):
+    path = lab.root / "artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json"
+    shutil.move(path, tmp_path / path.name)
+    path.symlink_to(tmp_path / path.name)
+    assert any("the link leaves the artifact" in fault for fault in found(lab))
+
+
 def test_a_folder_that_no_command_can_run(lab):
     (lab.root / "artifacts" / "half").mkdir()
     assert "artifacts/half: has no reproduce.py" in only(found(lab))

@@ -399,3 +399,28 @@ def test_any_narrative_parses_or_is_faulted_and_fill_touches_only_links(lab, bod
 )
 def test_yaml_that_could_hurt_is_faulted(lab, front):
     assert faults_of(lab, front)
+
+
+def test_an_empty_sentence_is_no_claim(lab):
+    says = "says: The kernel is at least ten times faster."
+    assert "says: is empty" in only(faults_of(lab, FRONT.replace(says, 'says: " "')))
+
+
+def test_a_size_that_is_no_number_of_things_is_refused(lab):
+    faults = faults_of(lab, FRONT.replace("batch=31\n", "batch=nan\n"))
+    assert "workload: nan is no size" in faults[0]
+
+
+def test_a_metric_that_was_not_measured_of_that_subject(lab):
+    front = FRONT.replace("{metric: latency, subject: kernel", "{metric: mismatches, subject: peer")
+    assert "no mismatches of 'peer' was measured; use" in only(faults_of(lab, front))
+
+
+def test_a_folder_full_of_names_lists_only_some(lab):
+    for number in range(12):
+        lab.artifact(f"zz-{number}")
+    assert ", ..." in only(faults_of(lab, FRONT.replace("row-sum", "qqqqq")))
+
+
+def test_an_entry_over_a_megabyte_is_refused(lab):
+    assert "over a megabyte" in only(faults_of(lab, body="x" * 1_000_001))

@@ -119,6 +119,20 @@ def test_what_was_reported_stands_beside_with_its_source(lab):
     assert 'nvidia-b200, <a href="https://example.org/a?b&amp;c" rel="noopener">the post</a>' in row
 
 
+def test_a_value_that_was_not_measured_says_why(lab):
+    front = FRONT.replace("{metric: latency", "{metric: roofline_fraction")
+    lab.entry(front)
+    text = shown(lab)
+    reason = "no record of the artifact ceilings for this device"
+    assert f'<span title="{reason}">not measured</span>' in text
+    assert f'not measured<div class="wl-about">{reason}</div>' in text
+
+
+def test_an_artifact_without_a_kernel_file_has_no_listing(lab):
+    (lab.root / "artifacts/row-sum/kernel.py").unlink()
+    assert "## Code" not in shown(lab)
+
+
 def test_a_range_that_was_reported_in_words_stays_words(lab):
     reported = "{value: 4 to 33 times, device: nvidia-b200, by: the post}"
     lab.entry(FRONT.replace("at_least: 10", f"at_least: 10\n    reported: {reported}"))
@@ -305,7 +319,7 @@ def test_a_record_without_a_gpu_or_a_commit_stands_for_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "1 seconds"), (83.1, "83 seconds"), (600, "10 minutes")]
+    ("seconds", "words"), [(0.2, "a second"), (83.1, "83 seconds"), (600, "10 minutes")]
 )
 def test_a_reproduction_takes_as_long_as_a_person_would_say(seconds, words):
     assert duration(seconds) == words

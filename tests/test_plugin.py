@@ -18,6 +18,8 @@ from warplog.plugin import WarplogPlugin
 
 ROOT = Path(__file__).parents[1]
 
+FIGURE = "kind: lines\nmetric: latency\naxis: batch\nsubjects: [kernel]\ntitle: x\n"
+
 
 @pytest.fixture
 def lab(tmp_path):
@@ -103,8 +105,7 @@ def test_a_draft_is_not_published(lab):
         (FRONT, "\n[?](#fats)\n", "entries/2026-12-02-one-sum.md:20: no claim, value or heading"),
         (
             FRONT,
-            "\n```figure\nkind: lines\nmetric: latency\naxis: batch\nsubjects: [kernel]\n"
-            "title: x\n```\n",
+            f"\n```figure\n{FIGURE}```\n",
             "entries/2026-12-02-one-sum.md:20: figure: 'kernel' has one point",
         ),
     ],

@@ -16,7 +16,6 @@ from warplog import figure, verdicts
 from warplog.block import Block, FigureBlock, SourceBlock, excerpt
 from warplog.entry import Entry
 from warplog.evidence import Archive, Evidence, Known
-from warplog.fault import Fault
 from warplog.listing import listing
 from warplog.provenance import duration, provenance_table, record_link
 
@@ -151,11 +150,10 @@ def _code(entry: Entry, known: Known, tokens: Tokens) -> list[str]:
     """Return all of kernel.py where the entry shows no source itself."""
     if any(isinstance(placed.block, SourceBlock) for placed in entry.body.blocks):
         return []
-    whole = SourceBlock("kernel.py", place=entry.place)
-    try:
-        return ["## Code", tokens.block(listing(excerpt(whole, known.artifact)))]
-    except Fault:
+    if not (known.artifact.folder / "kernel.py").is_file():
         return []
+    whole = SourceBlock("kernel.py", place=entry.place)
+    return ["## Code", tokens.block(listing(excerpt(whole, known.artifact)))]
 
 
 def _reproduce(entry: Entry, known: Known) -> str:
@@ -164,7 +162,7 @@ def _reproduce(entry: Entry, known: Known) -> str:
     took = ""
     if evidence is not None:
         device = escape(figure.device_name(evidence))
-        took = f"<p>It takes about {duration(evidence.record.seconds)} on an {device}, "
+        took = f"<p>It takes about {duration(evidence.record.seconds)} on one {device}, "
         took += f"{evidence.record.protocol.runs} fresh processes in all.</p>"
     return (
         f'<div class="highlight wl-command"><pre><code>nox -s reproduce -- {entry.slug}</code></pre>'

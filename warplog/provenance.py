@@ -20,8 +20,10 @@ _KIBIBYTE = 1024
 
 def duration(seconds: float) -> str:
     """Write how long a reproduction takes, as a person would say it."""
+    if round(seconds) <= 1:
+        return "a second"
     if seconds < 2 * _MINUTE:
-        return f"{max(1, round(seconds))} seconds"
+        return f"{round(seconds)} seconds"
     return f"{round(seconds / _MINUTE)} minutes"
 
 

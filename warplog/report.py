@@ -6,7 +6,7 @@ difference; a subject that was right in the published record and is wrong here a
 
 from dataclasses import dataclass
 
-from warplog.claim import Claim, Judgement, Verdict, judge
+from warplog.claim import DERIVED, Claim, Judgement, Verdict, judge
 from warplog.entry import Entry
 from warplog.evidence import CEILINGS, Evidence, Known
 from warplog.record import Measurement, Record
@@ -43,7 +43,8 @@ def rows(entries: list[Entry], known: Known, here: Record | None) -> list[Row]:
             published = evidence.judge(claim) if evidence else None
             device = evidence.record.device if evidence else ""
             here_judged = _judge_here(claim, here, evidence)
-            found.append(Row(name, _reported(claim, here_judged), published, device, here_judged))
+            unit = here_judged.unit or (published.unit if published else "")
+            found.append(Row(name, _reported(claim, unit), published, device, here_judged))
     return found
 
 
@@ -85,9 +86,10 @@ def _judge_here(claim: Claim, here: Record | None, evidence: Evidence | None) ->
     return judged
 
 
-def _reported(claim: Claim, judged: Judgement) -> str:
+def _reported(claim: Claim, unit: str) -> str:
     if claim.reported is None:
         return ""
     value = claim.reported.value
-    shown = value if isinstance(value, str) else pretty(value, judged.unit)
+    known = unit or DERIVED.get(claim.metric, "")
+    shown = value if isinstance(value, str) else pretty(value, known)
     return f"{shown} on {claim.reported.device}"

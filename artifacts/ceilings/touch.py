@@ -20,26 +20,37 @@ class TouchGraph:
 
     def __init__(self, out: Tensor, values: list[int]) -> None:
         """Build and instantiate a chain of len(values) nodes that write to `out`, int32."""
-        from cuda.bindings import driver
+        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
 
         self.out = out
         self.kernel = function("touch", "touch")
         self.graph = check(driver.cuGraphCreate(0))
         self.nodes: list[Any] = []
-        self.kept: dict[int, Any] = {}
         for place, value in enumerate(values):
             before = self.nodes[-1:]
-            node = check(
-                driver.cuGraphAddKernelNode(
-                    self.graph, before or None, len(before), self._node(place, value)
-                )
-            )
-            self.nodes.append(node)
+            described, arguments = self._described(place, value)
+            status = driver.cuGraphAddKernelNode(self.graph, before or None, len(before), described)
+            del arguments  # the driver has copied them
+            self.nodes.append(check(status))
         self.executable = check(driver.cuGraphInstantiate(self.graph, 0))
 
-    def _node(self, place: int, value: int) -> Any:
-        """Describe the kernel node that sets out[place] = value."""
-        from cuda.bindings import driver
+    # region: change a node
+    def change(self, place: int, value: int) -> None:
+        """Make node `place` of the instantiated graph write another value from now on."""
+        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+
+        described, arguments = self._described(place, value)
+        status = driver.cuGraphExecKernelNodeSetParams(
+            self.executable, self.nodes[place], described
+        )
+        del arguments  # until here the driver read them; a description that outlives them is fatal
+        check(status)
+
+    # endregion
+
+    def _described(self, place: int, value: int) -> tuple[Any, Arguments]:
+        """Describe the node that sets out[place] = value, and return the arguments it points to."""
+        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
 
         arguments = Arguments(self.out, place, value)
         node = driver.CUDA_KERNEL_NODE_PARAMS()
@@ -47,21 +58,18 @@ class TouchGraph:
         node.gridDimX = node.gridDimY = node.gridDimZ = 1
         node.blockDimX = node.blockDimY = node.blockDimZ = 1
         node.kernelParams = arguments.pointer
-        self.kept[place] = arguments, node  # alive until the driver has copied them
-        return node
-
-    def change(self, place: int, value: int) -> None:
-        """Make node `place` of the instantiated graph write another value from now on."""
-        from cuda.bindings import driver
-
-        check(
-            driver.cuGraphExecKernelNodeSetParams(
-                self.executable, self.nodes[place], self._node(place, value)
-            )
-        )
+        return node, arguments
 
     def launch(self) -> None:
         """Start the whole chain on torch's current stream."""
-        from cuda.bindings import driver
+        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
 
         check(driver.cuGraphLaunch(self.executable, torch.cuda.current_stream().cuda_stream))
+
+    def close(self) -> None:
+        """Give the graph back, once all of its launches have ended."""
+        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+
+        torch.cuda.synchronize()
+        check(driver.cuGraphExecDestroy(self.executable))
+        check(driver.cuGraphDestroy(self.graph))

@@ -1,4 +1,4 @@
-"""Column sums in a chosen order of additions, and four ways to take the top k of ragged rows.
+"""Column sums in a chosen order of additions, and five ways to take the top k of ragged rows.
 
 `sum_rows` computes out[n] = sum over m of in[m, n] in float32, in the order that ATen's
 `reduce_kernel` uses: HEIGHT lanes share a column, each lane keeps four running sums, adds them
@@ -15,8 +15,10 @@ import triton.language as tl
 BLOCK = 128
 RAGGED_BLOCK = 512
 SHARED_HEIGHT = 4  # The only height above 1 that ATen takes for 64 rows and two or more columns.
+STABLE_FROM = 33  # The smallest k, beside 1, for which ATen sorts its top k stably.
 
 
+# region: order
 @triton.jit
 def add_in_order(
     matrix, stride, column, inside, ROWS: tl.constexpr, HEIGHT: tl.constexpr, BLOCK: tl.constexpr
@@ -52,6 +54,9 @@ def halve(total, HEIGHT: tl.constexpr, BLOCK: tl.constexpr):
     return tl.reshape(total, [BLOCK])
 
 
+# endregion
+
+
 @triton.jit(do_not_specialize=["columns"])
 def _sum_rows(
     matrix, out, columns, stride, ROWS: tl.constexpr, HEIGHT: tl.constexpr, BLOCK: tl.constexpr
@@ -62,6 +67,7 @@ def _sum_rows(
     tl.store(out + column, total, inside)
 
 
+# region: ragged
 @triton.jit
 def _sum_ragged(
     matrices,
@@ -87,6 +93,9 @@ def _sum_ragged(
         else:
             total = add_in_order(matrix, width, column, inside, ROWS, 1, BLOCK)
     tl.store(out + item * width + column, tl.where(column < length, total, float("-inf")), inside)
+
+
+# endregion
 
 
 @triton.jit
@@ -127,6 +136,20 @@ def sum_ragged(matrices: torch.Tensor, lengths: torch.Tensor, shared: torch.Tens
     return out
 
 
+def sum_twice(matrices: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+    """Sum fp32 `[batch, rows, width]` over rows by two calls of `torch.sum`; `width` is 4 k.
+
+    The second call leaves out the last column, so ATen takes it for an odd width and adds in the
+    other order. `shared` chooses as in `sum_ragged`; the last column is of use only where it is 1.
+    """
+    if matrices.shape[-1] % 4:
+        message = f"need a width that is a multiple of 4, not {matrices.shape[-1]}"
+        raise ValueError(message)
+    four_lanes = matrices.sum(1)
+    one_lane = torch.nn.functional.pad(matrices[:, :, :-1].sum(1), (0, 1))
+    return torch.where(shared[:, None] != 0, four_lanes, one_lane)
+
+
 def pad_by_kernel(flat: torch.Tensor, starts: torch.Tensor, width: int) -> torch.Tensor:
     """Lay ragged rows out as `[batch, width]` filled up with `-inf`, in one launch.
 
@@ -165,3 +188,22 @@ def padded_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
 def padded_sort(scores: torch.Tensor, k: int) -> torch.Tensor:
     """Indices `[batch, k]` by one stable descending sort of the padded matrix."""
     return torch.sort(scores, dim=-1, descending=True, stable=True).indices[..., :k]
+
+
+# region: stable
+def stable_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """Indices `[..., k]` by one `torch.topk` that ranks ties by index also for `k` from 2 to 32.
+
+    Ask for 33 and keep `k`: 33 are sorted by a radix sort, which is stable. Needs rows of 33 scores.
+    Holds without NaN and without -0; raises what `torch.topk` raises for shorter rows.
+    """
+    return torch.topk(scores, max(k, STABLE_FROM)).indices[..., :k]
+
+
+def cleaned(scores: torch.Tensor) -> torch.Tensor:
+    """Make every zero +0 and every NaN the usual one: then top-k and sort rank alike."""
+    usual = torch.tensor(float("nan"), dtype=scores.dtype, device=scores.device)
+    return torch.where(scores.isnan(), usual, scores + 0.0)
+
+
+# endregion

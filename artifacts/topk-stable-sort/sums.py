@@ -1,60 +1,66 @@
 """The first half: which kernel adds the columns of `[64, N]`, in which order, and what changes that.
 
 Each function is one experiment and records what it finds. Sums are compared bit for bit.
+`changed` is the fraction of the widths tested at which a bit of the sum changed.
 """
 
 import random
 from collections.abc import Callable, Iterator
 
 import torch
-from kernel import sum_ragged, sum_rows
+from kernel import sum_ragged, sum_rows, sum_twice
 from model import Reduction, ordered_sum, reduction
 from reference import column_sum
 
 ROWS = 64
 WIDEST = 8192
+EVERY = 1024  # Every width up to here; one of seven beyond, other ones in each process.
 HEIGHTS = (1, 4)  # Lanes to a column that ATen uses for 64 rows and two columns or more.
-SHOWN = (1, 2, 3, 4, 16, 31, 32, 63, 64, 126, 127, 128, 129, 130, 1000, 4096, 6001, 8192)
+SHOWN = (1, 2, 4, 16, 31, 33, 64, 66, 124, 128, 130, 4096, 6001)
 
 
-def predicted(run, rows: int, columns: int) -> Reduction:
+def predicted(run, rows: int, columns: int, batch: int = 1) -> Reduction:
     """The model's launch for a contiguous matrix on this run's device."""
     if not run.on_gpu:
-        return reduction(rows, columns)
+        return reduction(rows, columns, batch=batch)
     count = torch.cuda.get_device_properties(run.device).multi_processor_count
-    return reduction(rows, columns, multiprocessors=count)
+    return reduction(rows, columns, batch=batch, multiprocessors=count)
+
+
+def tested_widths(run) -> list[int]:
+    """Return the widths that this process tests, from 1 on."""
+    beyond = range(EVERY + 1 + run.seed % 7, WIDEST + 1, 7)
+    return run.sizes(
+        full=[*range(1, EVERY + 1), *beyond], tiny=(1, 2, 3, 5, 8, 126, 127, 128, 129, 130)
+    )
 
 
 def dispatch(run):
     """Which kernel, which block: as reported, and as the model predicts, for each width."""
+    widths = sorted({*tested_widths(run), *SHOWN})
     flat = torch.randn(ROWS * WIDEST if run.on_gpu else 0, device=run.device)
-    widths = range(1, WIDEST + 1)
     seen = run.launches(lambda: [flat[: ROWS * n].view(ROWS, n).sum(0) for n in widths])
     seen = [launch for launch in seen if "reduce_kernel" in launch.name]
     if not seen:
         return
-    wrong = {"reported template": 0, "reported block": 0, "model": 0}
+    wrong = {name: [[], []] for name in ("reported template", "reported block", "model")}
     for width, launch in zip(widths, seen, strict=True):
         vector = next(size for size in (4, 2, 1) if width % size == 0)
         guess = predicted(run, ROWS, width)
-        wrong["reported template"] += f"reduce_kernel<{512 // vector}, {vector}," not in launch.name
-        wrong["reported block"] += launch.block[:2] != (32, 16 // vector)
         shape = (launch.block[:2], launch.grid[:2])
-        wrong["model"] += guess.template not in launch.name or (guess.block, guess.grid) != shape
+        template = f"reduce_kernel<{512 // vector}, {vector}," not in launch.name
+        wrong["reported template"][width >= 128].append(template)
+        wrong["reported block"][width >= 128].append(launch.block[:2] != (32, 16 // vector))
+        modelled = guess.template in launch.name and (guess.block, guess.grid) == shape
+        wrong["model"][width >= 128].append(not modelled)
         if width in SHOWN:
             height = {"unit": "threads", "subject": "torch.sum", "rows": ROWS, "width": width}
             run.count("block_height", launch.block[1], **height)
-    for subject, count in wrong.items():
-        run.count("mismatches", count, unit="widths", subject=subject, rows=ROWS, widths="all")
-
-
-def widths_of(run) -> dict[str, list[int]]:
-    """The widths from 2 on, by what decides the order of additions."""
-    classes: dict[str, list[int]] = {"below-128": [], "4k": [], "4k+2": [], "odd": []}
-    for n in run.sizes(full=range(2, WIDEST + 1), tiny=(2, 3, 5, 8, 126, 127, 128, 129, 130)):
-        key = "below-128" if n < 128 else ("4k", "odd", "4k+2", "odd")[n % 4]
-        classes[key].append(n)
-    return classes
+    for subject, parts in wrong.items():
+        for name, found in zip(("below-128", "from-128"), parts, strict=True):
+            sizes = {"unit": "widths", "subject": subject, "rows": ROWS, "widths": name}
+            run.count("launch_mismatches", sum(found), **sizes)
+            run.count("launches_tested", len(found), **sizes)
 
 
 class Widths:
@@ -62,20 +68,24 @@ class Widths:
 
     def __init__(self, run) -> None:
         self.run = run
-        self.classes = widths_of(run)
-        widths = [n for each in self.classes.values() for n in each]
-        draw = torch.Generator(run.device).manual_seed(run.seed)
-        self.matrix = torch.randn(ROWS, max(widths), generator=draw, device=run.device)
+        widths = [n for n in tested_widths(run) if n > 1]
+        self.classes: dict[str, list[int]] = {"below-125": [], "4k": [], "4k+2": [], "odd": []}
+        for n in widths:
+            self.classes["below-125" if n < 125 else ("4k", "odd", "4k+2", "odd")[n % 4]].append(n)
+        source = torch.Generator(run.device).manual_seed(run.seed)
+        self.matrix = torch.randn(ROWS, max(widths), generator=source, device=run.device)
         self.heights = {n: predicted(run, ROWS, n).height for n in widths}
         self.sums = {height: ordered_sum(self.matrix, height) for height in HEIGHTS}
 
-    def count(self, subject: str, total: Callable[[int], torch.Tensor]) -> None:
-        """Count the widths at which `total(n)` is not the model's sum of the first n columns."""
+    def changed(self, subject: str, total: Callable[[int], torch.Tensor]) -> None:
+        """Record at which part of the widths `total(n)` is not the sum of n columns alone."""
         for name, widths in self.classes.items():
             differs = [(total(n) != self.sums[self.heights[n]][:n]).any() for n in widths]
             wrong = int(torch.stack(differs).sum())
-            sizes = {"rows": ROWS, "widths": name}
-            self.run.count("mismatches", wrong, unit="widths", subject=subject, **sizes)
+            sizes = {"subject": subject, "rows": ROWS, "widths": name}
+            self.run.count("changed", wrong / len(widths), unit="fraction", **sizes)
+            self.run.count("mismatches", wrong, unit="widths", **sizes)
+            self.run.count("tested", len(widths), unit="widths", **sizes)
 
 
 def changed_bits(run):
@@ -83,7 +93,7 @@ def changed_bits(run):
     if not run.on_gpu:
         return
     widths = Widths(run)
-    buffer = torch.empty(ROWS * (WIDEST + 8), device=run.device)
+    buffer = torch.zeros(ROWS * (WIDEST + 8), device=run.device)
 
     def lay(n: int, stride: int, offset: int = 0) -> torch.Tensor:
         view = buffer[offset : offset + ROWS * stride].view(ROWS, stride)
@@ -91,7 +101,7 @@ def changed_bits(run):
         return view
 
     layouts = {
-        "model": lambda n: lay(n, n).sum(0),
+        "torch.sum": lambda n: lay(n, n).sum(0),
         "padded to 4k": lambda n: lay(n, n + -n % 4).sum(0)[:n],
         "padded to 4k+2": lambda n: lay(n, n + (2 - n) % 4).sum(0)[:n],
         "padded to 4k, sliced first": lambda n: lay(n, n + -n % 4)[:, :n].sum(0),
@@ -100,14 +110,35 @@ def changed_bits(run):
         "base + 1": lambda n: lay(n, n, offset=1).sum(0),
     }
     for subject, total in layouts.items():
-        widths.count(subject, total)
+        widths.changed(subject, total)
 
 
 def own_order(run):
     """Our kernel, in the model's order and in the one order that was reported, at every width."""
     widths = Widths(run)
-    widths.count("our kernel", lambda n: sum_rows(widths.matrix[:, :n], widths.heights[n]))
-    widths.count("four lanes always", lambda n: sum_rows(widths.matrix[:, :n], 4))
+    widths.changed("own kernel", lambda n: sum_rows(widths.matrix[:, :n], widths.heights[n]))
+    widths.changed("four lanes always", lambda n: sum_rows(widths.matrix[:, :n], 4))
+
+
+def same_width(run):
+    """One `torch.sum` over a batch of equal widths, against one for each item."""
+    classes = {"4k-below-125": range(8, 125, 4), "others": (31, 62, 127, 128, 130, 1001, 4096, 6001)}
+    batch = 31
+    for name, widths in classes.items() if run.on_gpu else ():
+        changed = modelled = 0
+        for n in widths:
+            matrices = torch.randn(batch, ROWS, n, device=run.device)
+            alone = torch.stack([matrix.sum(0) for matrix in matrices])
+            together = matrices.sum(1)
+            height = predicted(run, ROWS, n, batch).height
+            guess = torch.stack([ordered_sum(matrix, height) for matrix in matrices])
+            changed += bool((together != alone).any())
+            modelled += bool((together != guess).any())
+        sizes = {"rows": ROWS, "batch": batch, "widths": name}
+        run.count(
+            "changed", changed / len(widths), unit="fraction", subject="batched torch.sum", **sizes
+        )
+        run.count("mismatches", modelled, unit="widths", subject="model", **sizes)
 
 
 def more_rows(run):
@@ -123,7 +154,7 @@ def more_rows(run):
 
 def ragged(run):
     """One sum an item, against one launch for all of them."""
-    for batch, width in run.sizes(full=[(8, 4096), (31, 4096), (31, 8192)], tiny=[(3, 131)]):
+    for batch, width in run.sizes(full=[(8, 4096), (31, 4096), (31, 8192)], tiny=[(3, 132)]):
         _ragged(run, batch, width)
 
 
@@ -131,36 +162,42 @@ def _ragged(run, batch: int, width: int):
     """Bits first, then time."""
     lengths = ragged_lengths(run, batch, width, width // 2)
     heights = [predicted(run, ROWS, n).height for n in lengths]
+    workload = {"batch": batch, "length": width, "rows": ROWS}
+    subjects = ragged_sums(run, lengths, heights)
+    case = matrices(lengths, width, run.seed, run.device)
+    pairs = zip(items(case[0], lengths), heights, strict=True)
+    expected = [item.sum(0) if run.on_gpu else ordered_sum(item, height) for item, height in pairs]
+    for subject in list(subjects)[1:] if run.on_gpu else ["own ragged kernel"]:
+        found = zip(subjects[subject](*case), expected, strict=True)
+        wrong = sum(int((one != two).any()) for one, two in found)
+        run.count("mismatches", wrong, unit="items", subject=subject, **workload)
+    needed = 4 * (ROWS + 1) * sum(lengths)
+    whole = 4 * (ROWS + 1) * batch * width
+    run.compare(
+        subjects=subjects,
+        reference=lambda flat, _: tuple(column_sum(item) for item in items(flat, lengths)),
+        inputs=lambda seed: matrices(lengths, width, seed, run.device),
+        tolerance=1e-5,
+        traffic=dict.fromkeys(subjects, needed) | {"padded torch.sum": whole},
+        samples=11,
+        **workload,
+    )
+
+
+def ragged_sums(run, lengths: list[int], heights: list[int]) -> dict[str, Callable]:
+    """Four ways from `(flat, padded)` to one sum an item; what is padded reads `padded`."""
     on_device = torch.tensor([lengths, heights], dtype=torch.int32, device=run.device)
     shared = (on_device[1] > 1).int()
 
     def cut(padded):
         return tuple(row[:n] for row, n in zip(padded, lengths, strict=True))
 
-    subjects = {
+    return {
         "one sum an item": lambda flat, _: tuple(item.sum(0) for item in items(flat, lengths)),
-        "one launch": lambda _, padded: cut(sum_ragged(padded, on_device[0], shared)),
+        "own ragged kernel": lambda _, padded: cut(sum_ragged(padded, on_device[0], shared)),
+        "two torch.sum": lambda _, padded: cut(sum_twice(padded, shared)),
         "padded torch.sum": lambda _, padded: cut(padded.sum(1)),
     }
-    workload = {"batch": batch, "length": width, "rows": ROWS}
-    case = matrices(lengths, width, run.seed, run.device)
-    pairs = zip(items(case[0], lengths), heights, strict=True)
-    expected = [item.sum(0) if run.on_gpu else ordered_sum(item, height) for item, height in pairs]
-    for subject in ("one launch", "padded torch.sum") if run.on_gpu else ("one launch",):
-        found = zip(subjects[subject](*case), expected, strict=True)
-        wrong = sum(int((one != two).any()) for one, two in found)
-        run.count("mismatches", wrong, unit="items", subject=subject, **workload)
-    needed = 4 * (ROWS + 1) * sum(lengths)
-    run.compare(
-        subjects=subjects,
-        reference=lambda flat, _: tuple(column_sum(item) for item in items(flat, lengths)),
-        inputs=lambda seed: matrices(lengths, width, seed, run.device),
-        tolerance=1e-5,
-        traffic=dict.fromkeys(subjects, needed)
-        | {"padded torch.sum": 4 * (ROWS + 1) * batch * width},
-        samples=11,
-        **workload,
-    )
 
 
 def ragged_lengths(run, batch: int, longest: int, least: int) -> list[int]:
