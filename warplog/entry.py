@@ -235,12 +235,8 @@ def _name_faults(entry: Entry, archive: Archive) -> Iterator[Fault]:
 
 
 def _figure_faults(block: FigureBlock, records: list[Record]) -> Iterator[Fault]:
-    found = {
-        each: None
-        for subject in block.subjects
-        for each in problems(block.quantity(subject), records)
-    }
-    for each in found:
+    found = [each for name in block.subjects for each in problems(block.quantity(name), records)]
+    for each in dict.fromkeys(found):
         yield Fault(block.place, f"figure: {each.problem}", each.remedy)
 
 

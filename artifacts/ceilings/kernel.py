@@ -90,7 +90,7 @@ def gather(
     if entries == 0:
         return out
     shared = plan.shared(head_bytes + tail_bytes)
-    defines = _defines(plan, head_bytes, tail_bytes, index is not None, copy)
+    defines = _defines(plan, head_bytes, tail_bytes, indexed=index is not None, copy=copy)
     kernel = function(plan.kernel, "gather", shared, **defines)
     grid = -(-entries // (plan.tile * (plan.threads // 32)))
     if plan.blocks:
@@ -101,7 +101,7 @@ def gather(
 
 @functools.cache
 def _defines(
-    plan: Plan, head_bytes: int, tail_bytes: int, indexed: bool, copy: bool
+    plan: Plan, head_bytes: int, tail_bytes: int, *, indexed: bool, copy: bool
 ) -> dict[str, str]:
     return macros(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
 
@@ -120,7 +120,10 @@ def resident_blocks(
 
     shared = plan.shared(head_bytes + tail_bytes)
     kernel = function(
-        plan.kernel, "gather", shared, **_defines(plan, head_bytes, tail_bytes, indexed, copy)
+        plan.kernel,
+        "gather",
+        shared,
+        **_defines(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy),
     )
     return check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, plan.threads, shared))
 

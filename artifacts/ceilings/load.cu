@@ -11,6 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 gather(const char *head, const char *tail, const int *index, u32 rows, u32 entries, void *out) {
     Steps steps(index, rows, entries);
     const u32 group = steps.lane / LANES, member = steps.lane % LANES;
+    // region: loads
     for (u32 step = 0; step < steps.count; ++step) {
         steps.enter(step);
         uint4 pieces[UNROLL][LOADS];
@@ -25,4 +26,5 @@ gather(const char *head, const char *tail, const int *index, u32 rows, u32 entri
         for (u32 part = 0; part < UNROLL; ++part)
             deliver(pieces[part], steps.first_entry(step) + part * SIDE + group, entries, out);
     }
+    // endregion
 }

@@ -12,8 +12,8 @@ BURST = 10
 def matrix_products(run):
     """Multiply in bf16, fp8 (e4m3) and int8; the right operand lies in memory by columns."""
     for size in run.sizes(full=[4096, 8192], tiny=[64]):
-        workload = {"operation": "matmul", "size": size}
         work = 2 * size**3
+        workload = {"operation": "matmul", "size": size}
         run.compare(
             subjects={"bf16 matmul": torch.matmul, "bf16 matmul, ten in a row": ten_in_a_row},
             reference=product,
@@ -21,6 +21,7 @@ def matrix_products(run):
             tolerance=1e-2,
             work={"bf16 matmul": work, "bf16 matmul, ten in a row": BURST * work},
             samples=15,
+            dtype="bf16",
             **workload,
         )
         run.compare(
@@ -30,6 +31,7 @@ def matrix_products(run):
             tolerance=1e-2,
             work=work,
             samples=15,
+            dtype="fp8",
             **workload,
         )
         run.compare(
@@ -44,6 +46,7 @@ def matrix_products(run):
             exact=True,
             work=work,
             samples=15,
+            dtype="int8",
             **workload,
         )
 

@@ -93,7 +93,7 @@ def counters(run):
 
         run.profile(
             "loads",
-            lambda drawn=drawn, plan=row_plans(row_bytes)["loads"]: gather(plan, *drawn()),
+            lambda drawn=drawn, plan=plan: gather(plan, *drawn()),
             counters=COUNTERS,
             operation="gather",
             order="random",
@@ -125,8 +125,8 @@ def for_tokens(run):
 def by_bytes_in_flight(run):
     """Gather 1152-byte rows with more and more bytes under way on each multiprocessor."""
     tokens = 128
-    plans = flight_plans() if run.on_gpu else {}
-    for name, plan in [(name, plan) for name in plans for plan in plans[name]]:
+    methods = flight_plans() if run.on_gpu else {}
+    for name, plan in [(name, plan) for name, plans in methods.items() for plan in plans]:
         run.compare(
             subjects=cuda(run, {name: plan}),
             reference=row_sums,

@@ -20,7 +20,7 @@ class TouchGraph:
 
     def __init__(self, out: Tensor, values: list[int]) -> None:
         """Build and instantiate a chain of len(values) nodes that write to `out`, int32."""
-        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+        from cuda.bindings import driver
 
         self.out = out
         self.kernel = function("touch", "touch")
@@ -37,7 +37,7 @@ class TouchGraph:
     # region: change a node
     def change(self, place: int, value: int) -> None:
         """Make node `place` of the instantiated graph write another value from now on."""
-        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+        from cuda.bindings import driver
 
         described, arguments = self._described(place, value)
         status = driver.cuGraphExecKernelNodeSetParams(
@@ -50,7 +50,7 @@ class TouchGraph:
 
     def _described(self, place: int, value: int) -> tuple[Any, Arguments]:
         """Describe the node that sets out[place] = value, and return the arguments it points to."""
-        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+        from cuda.bindings import driver
 
         arguments = Arguments(self.out, place, value)
         node = driver.CUDA_KERNEL_NODE_PARAMS()
@@ -62,13 +62,13 @@ class TouchGraph:
 
     def launch(self) -> None:
         """Start the whole chain on torch's current stream."""
-        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+        from cuda.bindings import driver
 
         check(driver.cuGraphLaunch(self.executable, torch.cuda.current_stream().cuda_stream))
 
     def close(self) -> None:
         """Give the graph back, once all of its launches have ended."""
-        from cuda.bindings import driver  # noqa: PLC0415 - tests without a GPU import this module
+        from cuda.bindings import driver
 
         torch.cuda.synchronize()
         check(driver.cuGraphExecDestroy(self.executable))

@@ -7,7 +7,16 @@ Then top-k against a stable sort, tie by tie. Last the cost, on ragged rows and 
 import sums
 import ties
 import torch
-from kernel import pad_by_copies, pad_by_kernel, padded_sort, padded_topk, per_item_topk
+from draws import distinct
+from kernel import (
+    STABLE_FROM,
+    pad_by_copies,
+    pad_by_kernel,
+    padded_sort,
+    padded_topk,
+    per_item_topk,
+    stable_topk,
+)
 from reference import top_indices, top_of_rows
 
 SAMPLES = 11
@@ -17,15 +26,19 @@ def reproduce(run):
     sums.dispatch(run)
     sums.changed_bits(run)
     sums.own_order(run)
+    sums.same_width(run)
     sums.more_rows(run)
     sums.ragged(run)
     ties.hunt(run)
+    ties.definition(run)
     ties.network(run)
+    ties.paths(run)
     full = [(batch, 4096, 2048) for batch in (1, 2, 4, 8, 16, 31)]
-    full += [(31, length, 2048) for length in (2048, 8192, 16384)] + [(31, 4096, 32)]
+    full += [(31, length, 2048) for length in (2048, 4097, 8192, 16384, 32768)]
+    full += [(31, 4096, k) for k in (32, 256)]
     for batch, length, k in run.sizes(full=full, tiny=[(3, 40, 8)]):
         ragged_rows(run, batch, length, k)
-    lengths = (500, 1000, 2000, 4096, 5000, 8192, 16384, 20000, 50000, 100000)
+    lengths = (500, 1000, 2000, 3000, 4096, 4097, 6000, 8192, 16384, 32768, 100000)
     for length in run.sizes(full=lengths, tiny=(40,)):
         single_row(run, length, min(2048, length))
 
@@ -39,11 +52,16 @@ def ragged_rows(run, batch, length, k):
     starts = torch.tensor([0, *lengths], device=run.device).cumsum(0)
 
     def draw(seed):
-        flat = ties.distinct(lengths, seed, run.device)
+        flat = distinct(lengths, seed, run.device)
         return flat, pad_by_copies(flat.split(lengths), length)
 
     subjects = ragged_subjects(lengths, starts, length, k)
     workload = {"batch": batch, "length": length, "k": k}
+    flat, padded = draw(run.seed)
+    wanted = subjects["per item"](flat, padded)
+    for name in ("padded sort", "padded top-k"):
+        wrong = int((subjects[name](flat, padded) != wanted).any(-1).sum())
+        run.count("mismatches", wrong, unit="rows", subject=name, **workload)
     run.compare(
         subjects=subjects,
         reference=lambda flat, _: top_of_rows(flat, lengths, k),
@@ -52,11 +70,6 @@ def ragged_rows(run, batch, length, k):
         samples=SAMPLES,
         **workload,
     )
-    if run.on_gpu and batch > 16 and k == 2048:
-        case = draw(run.seed)
-        for name in ("per item", "padded sort", "padded top-k"):
-            kernels = len(run.launches(lambda call=subjects[name]: call(*case)))
-            run.count("launches", kernels, unit="kernels", subject=name, **workload)
 
 
 def ragged_subjects(lengths, starts, length, k):
@@ -68,7 +81,7 @@ def ragged_subjects(lengths, starts, length, k):
     def filled(flat):
         return pad_by_kernel(flat, starts, length)
 
-    return {
+    subjects = {
         "per item": lambda flat, _: per_item_topk(flat.split(lengths), k),
         "padded sort": lambda _, padded: padded_sort(padded, k),
         "padded sort, filled by copies": lambda flat, _: padded_sort(copied(flat), k),
@@ -77,6 +90,9 @@ def ragged_subjects(lengths, starts, length, k):
         "padded top-k, filled by copies": lambda flat, _: padded_topk(copied(flat), k),
         "padded top-k, filled by one kernel": lambda flat, _: padded_topk(filled(flat), k),
     }
+    if k < STABLE_FROM:
+        subjects["padded top-k of 33"] = lambda _, padded: stable_topk(padded, k)
+    return subjects
 
 
 def single_row(run, length, k):
@@ -87,7 +103,7 @@ def single_row(run, length, k):
             "stable sort": lambda row: padded_sort(row, k),
         },
         reference=lambda row: top_indices(row, k),
-        inputs=lambda seed: ties.distinct([length], seed, run.device),
+        inputs=lambda seed: distinct([length], seed, run.device),
         exact=True,
         samples=SAMPLES,
         batch=1,

@@ -122,7 +122,10 @@ def own_order(run):
 
 def same_width(run):
     """One `torch.sum` over a batch of equal widths, against one for each item."""
-    classes = {"4k-below-125": range(8, 125, 4), "others": (31, 62, 127, 128, 130, 1001, 4096, 6001)}
+    classes = {
+        "4k-below-125": range(8, 125, 4),
+        "others": (31, 62, 127, 128, 130, 1001, 4096, 6001),
+    }
     batch = 31
     for name, widths in classes.items() if run.on_gpu else ():
         changed = modelled = 0

@@ -1,47 +1,85 @@
 """The second half: scores with every kind of tie, and where top-k and a stable sort part.
 
-`TIES` names the kinds; each draws from the same normal and uniform numbers.
+`hunt` looks for counterexamples and counts those that it finds, `definition` says which of the two is
+right, `network` tests the model of what happens for k from 2 to 32, `paths` names the kernels.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
-from kernel import padded_sort, padded_topk
+from draws import SPECIAL, TIES, draw, dtypes_of
+from kernel import cleaned, padded_sort, padded_topk, stable_topk
 from model import BITONIC, bitonic_topk
+from reference import top_indices
 
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-NAN = {torch.float32: 0x7FC00000, torch.float16: 0x7E00, torch.bfloat16: 0x7FC0}
-ONE_OF_TEN = 0.1
+BANDS = {1: (1,), "2..32": (2, 8, 32), "33..5000": (33, 64, 256, 1000, 2048, 5000)}
+SCHEMES = {
+    "one-block-gather": "sbtopk::gatherTopK",
+    "many-block-gather": "mbtopk::gatherTopK",
+    "bitonic-network": "bitonicSortKVInPlace",
+    "block-radix-sort": "radixSortKVInPlace",
+    "device-radix-sort": "DeviceRadixSortOnesweep",
+    "all": "",
+}
 
 
 def hunt(run):
     """Rows whose top-k is not the stable sort's: in another order, or another set of indices."""
+    bands = BANDS if run.on_gpu else {1: (1,), "2..32": (2, 8, 32), "33..5000": (33,)}
     for kind in TIES:
-        for k in run.sizes(full=(1, 2, 8, 32, 33, 64, 256, 1000, 2048, 5000), tiny=(1, 8, 32)):
-            counts = [torch.zeros(3, dtype=torch.int64, device=run.device)]
-            for found, stable in _pairs(run, kind, k):
-                order = (found != stable).any(-1)
-                chosen = (found.sort(-1).values != stable.sort(-1).values).any(-1)
-                counts.append(
-                    torch.stack([order.sum(), chosen.sum(), torch.ones_like(order).sum()])
-                )
-            order, chosen, tested = torch.stack(counts).sum(0).tolist()
-            for compared, wrong in {"order": order, "set": chosen}.items():
-                sizes = {"ties": kind, "k": k, "tested": tested, "compared": compared}
-                run.count("mismatches", wrong, unit="rows", subject="stable sort", **sizes)
+        counts = {band: [] for band in bands}
+        for scores in _scores(run, kind):
+            stable = padded_sort(scores, scores.shape[-1])
+            tidy = cleaned(scores) if kind in SPECIAL else scores
+            tidy_stable = padded_sort(tidy, tidy.shape[-1]) if kind in SPECIAL else stable
+            for band, sizes in bands.items():
+                for k in (k for k in sizes if k <= scores.shape[-1]):
+                    counts[band].append(_differing(scores, stable, tidy, tidy_stable, k))
+        for band, found in counts.items():
+            _keep(run, {"ties": kind, "values": SPECIAL.get(kind, "plain"), "k": band}, found)
 
 
-def _pairs(run, kind: str, k: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Indices `[batch, k]` by top-k and by the stable sort, over dtypes, lengths and batches."""
-    for dtype in FLOATS if kind in FLOAT_TIES else (*FLOATS, torch.int32):
+def _differing(scores, stable, tidy, tidy_stable, k: int) -> torch.Tensor:
+    """Count rows that differ: in order, in the set, in order when cleaned, when asked for 33; all."""
+    found, wanted = padded_topk(scores, k), stable[..., :k]
+    order = (found != wanted).any(-1)
+    chosen = (found.sort(-1).values != wanted.sort(-1).values).any(-1)
+    tidied = (padded_topk(tidy, k) != tidy_stable[..., :k]).any(-1)
+    asked = (stable_topk(tidy, k) != tidy_stable[..., :k]).any(-1)
+    return torch.stack([each.sum() for each in (order, chosen, tidied, asked, order | True)])
+
+
+def _keep(run, sizes: dict, found: list[torch.Tensor]) -> None:
+    order, chosen, tidied, asked, tested = torch.stack(found).sum(0).tolist()
+    run.count("mismatches", order, unit="rows", subject="top-k", **sizes)
+    run.count("set_mismatches", chosen, unit="rows", subject="top-k", **sizes)
+    run.count("tested", tested, unit="rows", subject="top-k", **sizes)
+    run.count("mismatches", asked, unit="rows", subject="top-k of 33, cleaned", **sizes)
+    if sizes["values"] != "plain":
+        run.count("mismatches", tidied, unit="rows", subject="top-k, cleaned", **sizes)
+
+
+def _scores(run, kind: str) -> Iterator[torch.Tensor]:
+    """Scores over dtypes, lengths and batches: `[length]`, and `[batch, length]` of 31 rows."""
+    for dtype in dtypes_of(kind):
         for length in run.sizes(full=(1000, 4096, 20000, 131073), tiny=(40,)):
-            if k > length or (kind == "none" and dtype.itemsize == 2 and length > 20000):
-                continue
-            for batch in run.sizes(full=(1, 31), tiny=(3,)):
+            if kind == "none" and dtype.itemsize == 2 and length > 20000:
+                continue  # 16 bits do not hold so many different numbers.
+            for batch in run.sizes(full=(1, 31), tiny=(1, 3)):
                 scores = draw(kind, (batch, length), dtype, run.seed + length, run.device)
-                shaped = scores[0] if batch == 1 else scores
-                found, stable = padded_topk(shaped, k), padded_sort(shaped, k)
-                yield found.view(batch, k), stable.view(batch, k)
+                yield scores[0] if batch == 1 else scores
+
+
+def definition(run):
+    """Rows of top-k and of the stable sort that are not what plain Python calls a stable top-k."""
+    ((batch, length, k),) = run.sizes(full=[(31, 4096, 2048)], tiny=[(3, 64, 40)])
+    for kind in TIES:
+        scores = draw(kind, (batch, length), torch.float32, run.seed, run.device)
+        plain = top_indices(scores, k)
+        sizes = {"ties": kind, "batch": batch, "length": length, "k": k}
+        for subject, ways in {"top-k": padded_topk, "stable sort": padded_sort}.items():
+            wrong = int((ways(scores, k) != plain).any(-1).sum())
+            run.count("definition_mismatches", wrong, unit="rows", subject=subject, **sizes)
 
 
 def network(run):
@@ -52,105 +90,29 @@ def network(run):
         for k in (2, 4, 8, 16, 32, 33):
             whole = torch.randint(levels, (batch, length), generator=source, device=run.device)
             scores = whole.float()
-            found = padded_topk(scores, k)
-            others = {"stable sort": padded_sort(scores, k), "second call": padded_topk(scores, k)}
+            found, stable = padded_topk(scores, k), padded_sort(scores, k)
+            pairs = {
+                "top-k": (found, stable),
+                "top-k, again": (padded_topk(scores, k), found),
+                "top-k of 33": (stable_topk(scores, k), stable),
+            }
             if k <= BITONIC:
-                others["model"] = bitonic_topk(scores, k)
+                pairs["bitonic model"] = (bitonic_topk(scores, k), found)
             sizes = {"batch": batch, "length": length, "levels": levels, "k": k}
-            for subject, other in others.items():
-                wrong = int((found != other).any(-1).sum())
+            for subject, (one, two) in pairs.items():
+                wrong = int((one != two).any(-1).sum())
                 run.count("mismatches", wrong, unit="rows", subject=subject, **sizes)
 
 
-def distinct(lengths: list[int], seed: int, device: torch.device) -> torch.Tensor:
-    """Draw fp32 rows one after another: normal quantiles in random order, all distinct in a row."""
-    source = torch.Generator(device).manual_seed(seed)
-    ranks = (torch.randperm(n, generator=source, device=device).double() for n in lengths)
-    rows = (torch.erfinv((2 * rank + 1) / rank.numel() - 1) * 2**0.5 for rank in ranks)
-    return torch.cat([row.float() for row in rows])
-
-
-def draw(
-    kind: str, shape: tuple[int, int], dtype: torch.dtype, seed: int, device: torch.device
-) -> torch.Tensor:
-    """Draw `shape` scores whose ties are of one kind, a key of `TIES`."""
-    source = torch.Generator(device).manual_seed(seed)
-    normal = torch.randn(shape, generator=source, device=device)
-    chance = torch.rand(shape, generator=source, device=device)
-    return TIES[kind](normal, chance, dtype)
-
-
-def _none(normal: torch.Tensor, _: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Ranks: as numbers where the type holds them all, otherwise as the bits of normal numbers."""
-    rank = normal.argsort(-1)
-    if dtype in (torch.float32, torch.int32):
-        return rank.to(dtype)
-    smallest = torch.tensor(torch.finfo(dtype).smallest_normal, dtype=dtype)
-    return (rank + int(smallest.view(torch.int16))).to(torch.int16).view(dtype)
-
-
-def _quantised(normal: torch.Tensor, _: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Whole numbers from -127 to 127; adding zero makes every zero positive."""
-    return ((normal * 32).round().clamp(-127, 127) + 0.0).to(dtype)
-
-
-def _constant(normal: torch.Tensor, _: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return torch.full_like(normal, 7).to(dtype)
-
-
-def _relu(normal: torch.Tensor, _: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Three scores of four are +0."""
-    return torch.relu(normal * 64 - 43).to(dtype)
-
-
-def _infinities(normal: torch.Tensor, _: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    infinite = torch.where(normal > 0, torch.inf, -torch.inf)
-    return torch.where(normal.abs() > 1, infinite, normal).to(dtype)
-
-
-def _both_zeros(normal: torch.Tensor, chance: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Half the scores are -0 or +0, as chance has it."""
-    zeros = torch.zeros_like(normal)
-    return torch.where(chance < 1 / 2, torch.where(normal < 0, -zeros, zeros), -chance).to(dtype)
-
-
-def _one_nan(normal: torch.Tensor, chance: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return _with_nan(normal, chance, dtype, [0])
-
-
-def _nan_payloads(normal: torch.Tensor, chance: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Three positive NaN: the usual one, and two with other bits below."""
-    return _with_nan(normal, chance, dtype, [0, 1, 2])
-
-
-def _nan_signs(normal: torch.Tensor, chance: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The usual NaN, and the same with its sign bit set, as 0/0 gives on a CPU."""
-    return _with_nan(normal, chance, dtype, [0, -(1 << (8 * dtype.itemsize - 1))])
-
-
-def _with_nan(
-    normal: torch.Tensor, chance: torch.Tensor, dtype: torch.dtype, added: list[int]
-) -> torch.Tensor:
-    """Make one score of ten a NaN whose bits are the usual ones plus one of `added`."""
-    whole = torch.int32 if dtype == torch.float32 else torch.int16
-    bits = torch.tensor([NAN[dtype] + extra for extra in added], device=normal.device)
-    which = (chance * len(added) / ONE_OF_TEN).long().clamp(max=len(added) - 1)
-    holes = bits[which].to(whole)
-    return torch.where(chance < ONE_OF_TEN, holes, normal.to(dtype).view(whole)).view(dtype)
-
-
-Draw = Callable[[torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]
-FLOAT_TIES: dict[str, Draw] = {
-    "infinities": _infinities,
-    "both-zeros": _both_zeros,
-    "one-nan": _one_nan,
-    "nan-payloads": _nan_payloads,
-    "nan-signs": _nan_signs,
-}
-TIES: dict[str, Draw] = {
-    "none": _none,
-    "quantised": _quantised,
-    "constant": _constant,
-    "relu": _relu,
-    **FLOAT_TIES,
-}
+def paths(run):
+    """Which kernels top-k and the stable sort launch, by shape and k."""
+    shapes = [(1, 1000, 32), (1, 1000, 33), (1, 4096, 2048), (1, 4097, 2048), (1, 20000, 2048)]
+    shapes += [(31, 4096, 2048), (31, 4097, 2048), (31, 8192, 2048)]
+    for batch, length, k in shapes if run.on_gpu else ():
+        scores = torch.randn(batch, length, device=run.device)
+        for subject, ways in {"top-k": padded_topk, "stable sort": padded_sort}.items():
+            seen = run.launches(lambda ways=ways, scores=scores, k=k: ways(scores, k))
+            for scheme, part in SCHEMES.items():
+                sizes = {"batch": batch, "length": length, "k": k, "kernel": scheme}
+                number = sum(part in launch.name for launch in seen)
+                run.count("launches", number, unit="kernels", subject=subject, **sizes)

@@ -1,0 +1,142 @@
+"""The ceiling kernels as compiled for sm_90: every way to fetch keeps its wide loads, all under way."""
+
+import importlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+
+from warplog import profile
+
+pytest.importorskip("cuda.bindings")
+FOLDER = Path(__file__).parents[1] / "artifacts" / "ceilings"
+NAMES = [path.stem for path in FOLDER.glob("*.py")]
+OPCODES = {"load": "LDG.E.128", "async": "LDGSTS.E.BYPASS.128", "bulk": "UBLKCP"}
+PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    """The artifact's modules, taken away afterwards: others are called kernel, too."""
+    before = {name: sys.modules.pop(name, None) for name in NAMES}
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module
+    sys.path.remove(str(FOLDER))
+    for name in NAMES:
+        sys.modules.pop(name, None)
+        if before[name] is not None:
+            sys.modules[name] = before[name]
+
+
+@pytest.fixture(scope="module")
+def compiled(artifact, tmp_path_factory):
+    """Give the PTX of a plan, and the SASS that Triton's own ptxas makes of it."""
+    kernel, driver = artifact("kernel"), artifact("cuda_driver")
+    folder = tmp_path_factory.mktemp("sass")
+
+    def compile_plan(plan, head_bytes, tail_bytes=0, *, indexed=True, copy=False):
+        macros = kernel.macros(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
+        ptx = driver.compile_source(plan.kernel, "sm_90", "ptx", **macros).decode().rstrip("\0")
+        source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
+        source.write_text(_version_that_ptxas_knows(ptx))
+        words = [str(PTXAS), "-arch=sm_90", "-v", str(source), "-o", str(cubin)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
+        return ptx, profile.sass(cubin.read_bytes())
+
+    return compile_plan
+
+
+def _version_that_ptxas_knows(ptx):
+    """Say PTX ISA 8.0, the first with sm_90: a newer NVRTC names a version of its own."""
+    lines = ptx.splitlines()
+    return "\n".join(".version 8.0" if line.startswith(".version") else line for line in lines)
+
+
+@pytest.mark.parametrize("method", ["loads", "cp.async", "bulk copies"])
+def test_a_step_of_the_token_gather_is_fetched_whole(artifact, compiled, method):
+    """A row of 1024 + 128 bytes is nine 16-byte loads a lane, or two bulk copies."""
+    plan = artifact("plans").TOKENS[method]
+    _, sass = compiled(plan, 1024, 128)
+    found = profile.instructions(sass, OPCODES[plan.kernel])
+    assert found >= (2 if plan.kernel == "bulk" else 9)
+
+
+def test_all_loads_of_a_step_come_before_the_first_use(artifact, compiled):
+    """Left to itself the compiler folds early and keeps five of nine loads under way."""
+    _, sass = compiled(artifact("plans").TOKENS["loads"], 1024, 128)
+    lines = [line for line in sass.splitlines() if "LDG.E.128" in line or "SHFL.BFLY" in line]
+    first_fold = next(place for place, line in enumerate(lines) if "SHFL.BFLY" in line)
+    assert sum("LDG.E.128" in line for line in lines[:first_fold]) == 9
+
+
+@pytest.mark.parametrize("row_bytes", [32, 64, 128, 256, 512, 1024, 1152, 2048, 4096])
+def test_every_row_size_compiles_to_its_instruction_without_spilling(artifact, compiled, row_bytes):
+    for plan in artifact("plans").row_plans(row_bytes).values():
+        _, sass = compiled(plan, row_bytes)
+        assert profile.instructions(sass, OPCODES[plan.kernel]) >= 1
+
+
+def test_streams_read_by_wide_loads_and_store_by_wide_stores(artifact, compiled):
+    plans = artifact("plans")
+    for plan in [*plans.READ.values(), *plans.READ_L2.values()]:
+        _, sass = compiled(plan, 4096, indexed=False)
+        assert profile.instructions(sass, OPCODES[plan.kernel]) >= 1
+    for name, plan in plans.COPY.items():
+        ptx, sass = compiled(plan, 4096, indexed=False, copy=True)
+        if name == "bulk copies":
+            assert "cp.async.bulk.global.shared::cta.bulk_group" in ptx
+        else:
+            assert profile.instructions(sass, "STG.E.128") >= 1
+
+
+def test_the_l2_read_passes_by_the_l1(artifact, compiled):
+    """A load that the L1 may keep would measure the L1."""
+    ptx, _ = compiled(artifact("plans").READ_L2["loads"], 4096, indexed=False)
+    assert profile.instructions(ptx, "ld.global.cg.v4.u32") == 8
+
+
+def test_no_plan_asks_for_more_shared_memory_than_a_block_may_have(artifact):
+    plans = artifact("plans")
+    sizes = [32, 64, 128, 256, 512, 1024, 1152, 2048, 4096]
+    for row_bytes in sizes:
+        for plan in plans.row_plans(row_bytes).values():
+            assert plan.shared(row_bytes) <= plans.SHARED_BYTES
+            assert plan.blocks != 0 or plan.kernel != "bulk"
+    for found in plans.flight_plans().values():
+        assert all(plan.shared(1152) <= plans.SHARED_BYTES for plan in found)
+
+
+def test_triton_fetches_sixteen_bytes_a_lane(artifact):
+    """The head of a row is loaded 128 bits at a time when compiled for sm_90."""
+    kernel = artifact("kernel")._gather_rows
+    function = getattr(kernel, "fn", kernel)
+    source = triton.compiler.ASTSource(
+        triton.JITFunction(function),
+        signature={
+            **dict.fromkeys(["head", "tail", "index", "out"], "*i32"),
+            **dict.fromkeys(["entries", "rows"], "i32"),
+            "HEAD_STRIDE": "constexpr",
+            "TAIL_STRIDE": "constexpr",
+            **dict.fromkeys(["HEAD", "TAIL", "INDEXED", "COPY", "BLOCK"], "constexpr"),
+        },
+        constexprs={
+            "HEAD": 256, "HEAD_STRIDE": 256, "TAIL": 32, "TAIL_STRIDE": 32,
+            "INDEXED": True, "COPY": False, "BLOCK": 8,
+        },
+        attrs={(place,): [["tt.divisibility", 16]] for place in range(4)},
+    )  # fmt: skip
+    target = GPUTarget("cuda", 90, 32)
+    code = triton.compile(source, target=target, options={"num_warps": 2})
+    assert profile.instructions(code.asm["ptx"], "ld.global.v4") >= 1
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="says what a CPU does")
+def test_a_machine_without_a_gpu_has_no_cuda_subjects(artifact, run):
+    assert run.device == torch.device("cpu")
+    assert artifact("tables").cuda(run, artifact("plans").READ) == {}
