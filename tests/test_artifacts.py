@@ -21,9 +21,9 @@ def test_an_artifact_is_right_at_tiny_sizes(slug):
 
 @pytest.mark.parametrize("slug", [artifact.slug for artifact in REPOSITORY.artifacts()])
 def test_importing_a_script_runs_nothing(slug, monkeypatch):
-    import sys  # noqa: PLC0415 - its path and modules are put back
+    import sys
 
-    from warplog.run import load_script  # noqa: PLC0415 - torch
+    from warplog.run import load_script
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)

@@ -170,7 +170,7 @@ def test_a_kernel_that_is_right_only_on_the_last_call_is_caught(run, written, nu
 
 
 def test_and_passes_if_timed_outputs_are_not_checked(run, written, numbers, monkeypatch):
-    def unchecked(self, name, call, clock, case):
+    def unchecked(self, name, call, clock, _case):
         return clock.time(name, lambda: call(*self.buffers), warm=False)
 
     monkeypatch.setattr(comparison.Comparison, "sample", unchecked)

@@ -33,7 +33,7 @@ RANGE = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:M
 TABLE = f"""==PROF== Connected to process 618
 "ID","Kernel Name","{RANGE}","dram__bytes_read.sum","sm__warps.avg.pct_of_peak","gpu__time_duration.sum"
 "","","","Mbyte","%","us"
-"0","gather","""  # noqa: E501 - as the tool prints it
+"0","gather","""
 TABLE += """ "<default domain>:warplog0:none","1,024.5","40","12.5"
 "1","reduce"," <default domain>:warplog0:none","0.5","60","2.5"
 "2","gather"," <default domain>:warplog10:none","7","10","1"
@@ -112,7 +112,7 @@ def test_on_a_gpu_a_run_asks_for_the_counters(run, written):
 
 
 def test_launches_are_read_from_the_trace_in_order(run, monkeypatch):
-    import torch.profiler  # noqa: PLC0415 - what is stood in for
+    import torch.profiler
 
     facts = {"grid": [2, 1, 1], "block": [32, 4, 1], "registers per thread": 8, "shared memory": 0}
     events = [
