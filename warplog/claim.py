@@ -4,6 +4,7 @@ The rule kept here: a claim is judged by the spread of its runs, not by their mi
 within a run; and a claim about several workloads is refuted by any one of them.
 """
 
+import math
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +20,9 @@ DERIVED = {
     "rate": "op/s",
     "roofline_fraction": "fraction",
 }
+
+
+UNITS = {**DERIVED, "latency": "s", "host_time": "s", "error": "fraction"}
 
 
 class Verdict(StrEnum):
@@ -269,9 +273,12 @@ def parse_workload(text: str) -> dict[str, Any]:
 
 
 def _scalar(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text

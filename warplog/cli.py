@@ -20,6 +20,7 @@ from warplog.record import schema as record_schema
 from warplog.record import write_whole
 from warplog.source import Artifact, Repository
 
+PIPE_WIDTH = 120
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 Names = Annotated[list[str] | None, typer.Argument(help="Artifacts or entries, by slug or file.")]
@@ -61,7 +62,7 @@ def reproduce(
         raise Fault("warplog reproduce", f"there is no GPU {gpu}", f"use 0 to {present - 1}")
     options = runner.Options(runs, time_limit, commit=commit, aside=_aside(repository, out))
     found, _ = entries.load_all(repository)
-    one = session.Session(repository, found, options, publish, Console(highlight=False))
+    one = session.Session(repository, found, options, publish, _console())
     raise typer.Exit(max(one.reproduce(each, gpu if present else None) for each in artifacts))
 
 
@@ -73,9 +74,7 @@ def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> Non
     repository = Repository.find(Path.cwd())
     options = runner.Options(runs, time_limit, aside=_aside(repository, out))
     found, _ = entries.load_all(repository)
-    one = session.Session(
-        repository, found, options, publish=False, console=Console(highlight=False)
-    )
+    one = session.Session(repository, found, options, publish=False, console=_console())
     raise typer.Exit(one.verify(repository.artifacts(), runner.gpus()))
 
 
@@ -117,6 +116,12 @@ def new(title: Annotated[str, typer.Argument(help="The entry's title.")]) -> Non
 def schema() -> None:
     """Print the JSON Schema of a record."""
     typer.echo(json.dumps(record_schema(), indent=1))
+
+
+def _console() -> Console:
+    """Return where a session prints; a file or a pipe is wide enough for the table."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
 def _aside(repository: Repository, out: Path | None) -> Path:

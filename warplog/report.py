@@ -6,7 +6,7 @@ difference; a subject that was right in the published record and is wrong here a
 
 from dataclasses import dataclass
 
-from warplog.claim import DERIVED, Claim, Judgement, Verdict, judge
+from warplog.claim import UNITS, Claim, Judgement, Verdict, judge
 from warplog.entry import Entry
 from warplog.evidence import CEILINGS, Evidence, Known
 from warplog.record import Measurement, Record
@@ -90,6 +90,6 @@ def _reported(claim: Claim, unit: str) -> str:
     if claim.reported is None:
         return ""
     value = claim.reported.value
-    known = unit or DERIVED.get(claim.metric, "")
+    known = unit or UNITS.get(claim.metric, "")
     shown = value if isinstance(value, str) else pretty(value, known)
     return f"{shown} on {claim.reported.device}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from warplog import report, runner
@@ -134,7 +134,8 @@ def _is_missing(outcome: Outcome) -> bool:
 
 def _table(artifact: Artifact, rows: list[report.Row], record: Record) -> Table:
     title = f"{artifact.slug} on {record.device}"
-    table = Table("claim", "reported", "published", "here", "verdict", title=title)
+    claim = Column("claim", overflow="fold")
+    table = Table(claim, "reported", "published", "here", "verdict", title=title)
     for row in rows:
         published, here = "nothing yet", row.here
         if row.published is not None:
@@ -160,7 +161,10 @@ def _conclusion(record: Record, rows: list[report.Row], wrong: list[Measurement]
     if differing:
         return f"Different from what is published: {', '.join(differing)}."
     tested = sum(row.here.verdict is not Verdict.UNTESTED for row in rows)
-    return f"Same verdicts as published: {tested} of {len(rows)} claims measured here."
+    measured = f"{tested} of {len(rows)} claims measured here."
+    if all(row.published is None for row in rows):
+        return f"Nothing is published yet to compare with: {measured}"
+    return f"Same verdicts as published: {measured}"
 
 
 def printable(text: str) -> str:

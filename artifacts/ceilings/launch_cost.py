@@ -7,6 +7,7 @@ own distance is inside, and it is listed by itself as the subject "two events".
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from cuda_driver import Arguments, function, launch
@@ -18,9 +19,17 @@ Call = Callable[[], object]
 Queued = tuple[Call, int, Call | None]
 
 SAMPLES = 21
+NO_SPIN = 0.0
 CYCLES_A_SECOND = 2.0e9
 SPIN_SECONDS = 1e-3
 SPIN_SECONDS_AT_MOST = 0.05
+
+
+class Timed(NamedTuple):
+    """Seconds of each sample, and how many samples may hold a gap, because the queue ran empty."""
+
+    seconds: list[float]
+    gaps: int
 
 
 # region: device time
@@ -48,21 +57,24 @@ def device_sample(call: Call, count: int, before: Call | None, spin: float) -> t
 # endregion
 
 
-def device_seconds(subjects: dict[str, Queued], samples: int = SAMPLES) -> dict[str, list[float]]:
+def device_seconds(subjects: dict[str, Queued], samples: int = SAMPLES) -> dict[str, Timed]:
     """Time subjects in turns; each is a call, how often to make it, and what to do just before.
 
-    The spin lengthens until the queue stays filled; a sample with a gap is taken again.
+    The spin lengthens until the queue stays filled, and a sample with a gap is then taken again.
+    Where no spin is long enough, it is not tried again, and the samples count as gaps.
     """
-    found: dict[str, list[float]] = {name: [] for name in subjects}
+    found = {name: Timed([], 0) for name in subjects}
     spins = dict.fromkeys(subjects, SPIN_SECONDS)
     for number in range(samples + 1):
         for name, queued in subjects.items():
             seconds, filled = device_sample(*queued, spins[name])
-            while not filled and spins[name] < SPIN_SECONDS_AT_MOST:
+            while not filled and SPIN_SECONDS <= spins[name] < SPIN_SECONDS_AT_MOST:
                 spins[name] *= 2
                 seconds, filled = device_sample(*queued, spins[name])
+            spins[name] = spins[name] if filled else NO_SPIN
             if number > 0:  # the first round warms up
-                found[name].append(seconds)
+                taken = found[name]
+                found[name] = Timed([*taken.seconds, seconds], taken.gaps + (not filled))
     return found
 
 
@@ -121,17 +133,19 @@ def device_times(run, single: Call):
         {"two events": (lambda: None, 1, None)}
         | {f"launch {count}": (single, count, None) for count in (1, 10, 50)}
     )
-    run.count("device_time", found.pop("two events"), unit="s", subject="two events", kernels=0)
-    for name, seconds in found.items():
+    record_device_time(run, found.pop("two events"), "two events", kernels=0)
+    for name, timed in found.items():
         subject, count = name.split()
-        record_device_time(run, seconds, subject, int(count))
+        record_device_time(run, timed, subject, kernels=int(count))
 
 
-def record_device_time(run, seconds: list[float], subject: str, count: int):
-    """Record the device time of `count` kernels, and the share of each."""
-    run.count("device_time", seconds, unit="s", subject=subject, kernels=count)
-    each = [value / count for value in seconds]
-    run.count("device_time_each", each, unit="s", subject=subject, kernels=count)
+def record_device_time(run, timed: Timed, subject: str, **workload):
+    """Record a device time, how many of its samples may hold a gap, and the share of each kernel."""
+    run.count("device_time", timed.seconds, unit="s", subject=subject, **workload)
+    run.count("gaps", timed.gaps, unit="samples", subject=subject, **workload)
+    if count := workload.get("kernels"):
+        each = [seconds / count for seconds in timed.seconds]
+        run.count("device_time_each", each, unit="s", subject=subject, **workload)
 
 
 def graph_launches(run, out: Tensor, count: int):
@@ -152,7 +166,7 @@ def graph_launches(run, out: Tensor, count: int):
     subjects = {"graph": graph.launch, "changed graph": changed}
     found = device_seconds({name: (call, 1, None) for name, call in subjects.items()})
     for subject, call in subjects.items():
-        record_device_time(run, found[subject], subject, count)
+        record_device_time(run, found[subject], subject, kernels=count)
         run.count("host_time", host_seconds(call, 5), unit="s", subject=subject, kernels=count)
         run.count("round_trip", round_trip_seconds(call), unit="s", subject=subject, kernels=count)
     change = host_seconds(partial(graph.change, count - 1, 9))

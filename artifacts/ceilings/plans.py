@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from kernel import Plan
 
-KERNELS = {"loads": "load", "cp.async": "async", "bulk copies": "bulk"}
 SHARED_BYTES = 227 * 1024  # of a multiprocessor, for blocks; each takes 1 KB more than it asks for
 
 # A stream: whole rows of 4 KB (or of 16 KB), a warp on each, in the order of the table.

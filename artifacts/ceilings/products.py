@@ -13,42 +13,39 @@ def matrix_products(run):
     """Multiply in bf16, fp8 (e4m3) and int8; the right operand lies in memory by columns."""
     for size in run.sizes(full=[4096, 8192], tiny=[64]):
         work = 2 * size**3
-        workload = {"operation": "matmul", "size": size}
-        run.compare(
-            subjects={"bf16 matmul": torch.matmul, "bf16 matmul, ten in a row": ten_in_a_row},
-            reference=product,
-            inputs=partial(floats, run, size, torch.bfloat16),
-            tolerance=1e-2,
-            work={"bf16 matmul": work, "bf16 matmul, ten in a row": BURST * work},
-            samples=15,
-            dtype="bf16",
-            **workload,
-        )
-        run.compare(
-            subjects=fp8_subjects(run),
-            reference=product,
-            inputs=partial(floats, run, size, torch.float8_e4m3fn),
-            tolerance=1e-2,
-            work=work,
-            samples=15,
-            dtype="fp8",
-            **workload,
-        )
-        run.compare(
-            subjects={
-                "int8 matmul": lambda left, right, _: torch._int_mm(left, right),
-                "int8 matmul, right operand by rows": lambda left, _, rows: torch._int_mm(
-                    left, rows
-                ),
-            },
-            reference=lambda left, right, _: product(left, right).to(torch.int32),
-            inputs=partial(integers, run, size),
-            exact=True,
-            work=work,
-            samples=15,
-            dtype="int8",
-            **workload,
-        )
+        burst = {"bf16 matmul": work, "bf16 matmul, ten in a row": BURST * work}
+        workload = {"samples": 15, "operation": "matmul", "size": size}
+        bf16 = {"bf16 matmul": torch.matmul, "bf16 matmul, ten in a row": ten_in_a_row}
+        drawn = partial(floats, run, size, torch.bfloat16)
+        run.compare(bf16, product, drawn, work=burst, dtype="bf16", **workload)
+        drawn = partial(floats, run, size, torch.float8_e4m3fn)
+        run.compare(fp8_subjects(run), product, drawn, work=work, dtype="fp8", **workload)
+        int8 = {
+            "int8 matmul": lambda left, right, _: torch._int_mm(left, right),
+            "int8 matmul, right operand by rows": lambda left, _, rows: torch._int_mm(left, rows),
+        }
+        drawn = partial(integers, run, size)
+        run.compare(int8, int_product, drawn, exact=True, work=work, dtype="int8", **workload)
+        count_older_kernels(run, size)
+
+
+def count_older_kernels(run, size: int) -> None:
+    """Count the kernels that carry the previous generation's architecture, 80, in their names."""
+    products = {
+        "bf16": ("bf16 matmul", torch.matmul, floats(run, size, torch.bfloat16, run.seed)),
+        "int8": ("int8 matmul", torch._int_mm, integers(run, size, run.seed)[:2]),
+    }
+    for dtype, (subject, multiply, pair) in products.items():
+        launched = run.launches(lambda multiply=multiply, pair=pair: multiply(*pair))
+        if launched:
+            older = sum("_80_" in launch.name for launch in launched)
+            sizes = {"operation": "matmul", "dtype": dtype, "size": size}
+            run.count("kernels_of_sm_80", older, unit="kernels", subject=subject, **sizes)
+
+
+def int_product(left: Tensor, right: Tensor, _: Tensor) -> Tensor:
+    """Multiply exactly: int32 [size, size]."""
+    return product(left, right).to(torch.int32)
 
 
 def floats(run, size: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:

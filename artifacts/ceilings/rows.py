@@ -5,7 +5,7 @@ from functools import cache, partial
 
 import torch
 from kernel import gather, in_flight, triton_gather
-from launch_cost import device_seconds
+from launch_cost import device_seconds, record_device_time
 from plans import TOKENS, flight_plans, row_plans
 from reference import row_sums
 from tables import HEAD_WORDS, ROW_BYTES, TAIL_WORDS, caches, cuda, distinct, rows_per_token, words
@@ -91,6 +91,7 @@ def counters(run):
                 run, run.seed, order="random", rows=rows, row_bytes=row_bytes, count=count
             )
 
+        plan = row_plans(row_bytes)["loads"]
         run.profile(
             "loads",
             lambda drawn=drawn, plan=plan: gather(plan, *drawn()),
@@ -124,7 +125,7 @@ def for_tokens(run):
 
 def by_bytes_in_flight(run):
     """Gather 1152-byte rows with more and more bytes under way on each multiprocessor."""
-    tokens = 128
+    tokens = 256
     methods = flight_plans() if run.on_gpu else {}
     for name, plan in [(name, plan) for name, plans in methods.items() for plan in plans]:
         run.compare(
@@ -135,6 +136,7 @@ def by_bytes_in_flight(run):
             samples=7,
             traffic=tokens * rows_per_token(run) * ROW_BYTES,
             operation="in-flight",
+            tokens=tokens,
             in_flight=in_flight(plan, HEAD_WORDS * 4, TAIL_WORDS * 4),
         )
 
@@ -158,7 +160,7 @@ def after_writes(run):
         sizes = {"operation": "gather-after", "tokens": tokens, "row_bytes": ROW_BYTES}
         run.count("mismatches", wrong, unit="rows", subject="loads", **sizes)
         found = device_seconds({name: (call, 1, first) for name, first in before.items()})
-        for name, seconds in found.items():
-            run.count("device_time", seconds, unit="s", subject=name, **sizes)
-        reads, writes = (statistics.median(seconds) for seconds in found.values())
+        for name, timed in found.items():
+            record_device_time(run, timed, name, **sizes)
+        reads, writes = (statistics.median(timed.seconds) for timed in found.values())
         run.count("slowdown", writes / reads, unit="ratio", subject="loads, after writes", **sizes)

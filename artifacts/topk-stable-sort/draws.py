@@ -130,6 +130,6 @@ TIES: dict[str, Draw] = {
 SPECIAL = {
     "weighted-relu": "signed-zeros",
     "both-zeros": "signed-zeros",
-    "nan-payloads": "nan",
-    "nan-signs": "nan",
+    "nan-payloads": "mixed-nan",
+    "nan-signs": "mixed-nan",
 }

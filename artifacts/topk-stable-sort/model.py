@@ -56,9 +56,7 @@ def reduction(
     stride = columns if stride is None else stride
     if columns == 1:
         return _one_column(rows, batch)
-    vector = next(
-        size for size in (4, 2, 1) if not any(n % size for n in (columns, stride, offset))
-    )
+    vector = next(n for n in (4, 2, 1) if columns % n == stride % n == offset % n == 0)
     threads = THREADS // vector
     across = _power_below(min(columns * batch // vector, threads))
     down = _power_below(min(rows, threads))
