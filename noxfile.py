@@ -15,6 +15,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 
 ROOT = Path(__file__).parent
+QUIET = {"NO_MKDOCS_2_WARNING": "1"}
 CONSTRAINTS = ROOT / "constraints"
 HAS_GPU = Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
 
@@ -98,7 +99,7 @@ def site(session: nox.Session) -> None:
     """Build the site, strictly, into site/."""
     install(session, "-e", ".[site]")
     external = not session.virtualenv.is_sandboxed
-    session.run("mkdocs", "build", "--strict", "--clean", *session.posargs, external=external)
+    session.run("mkdocs", "build", "--strict", *session.posargs, env=QUIET, external=external)
 
 
 @nox.session
@@ -106,7 +107,7 @@ def serve(session: nox.Session) -> None:
     """Serve the site and rebuild it when an entry, a record or a kernel changes."""
     install(session, "-e", ".[site]")
     external = not session.virtualenv.is_sandboxed
-    session.run("mkdocs", "serve", *session.posargs, external=external)
+    session.run("mkdocs", "serve", *session.posargs, env=QUIET, external=external)
 
 
 @nox.session

@@ -406,9 +406,9 @@ def test_an_empty_sentence_is_no_claim(lab):
     assert "says: is empty" in only(faults_of(lab, FRONT.replace(says, 'says: " "')))
 
 
-def test_a_size_that_is_no_number_of_things_is_refused(lab):
+def test_nan_in_a_workload_is_a_word_and_not_a_number(lab):
     faults = faults_of(lab, FRONT.replace("batch=31\n", "batch=nan\n"))
-    assert "workload: nan is no size" in faults[0]
+    assert "no workload 'batch=nan' was measured; use batch=31" in faults[0]
 
 
 def test_a_metric_that_was_not_measured_of_that_subject(lab):
