@@ -4,7 +4,9 @@ Where torch is already installed and nothing can be downloaded, add `--no-venv`:
 in the Python that runs nox, and installs nothing.
 """
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import nox
@@ -15,20 +17,14 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
 
 ROOT = Path(__file__).parent
-QUIET = {"NO_MKDOCS_2_WARNING": "1"}
-CONSTRAINTS = ROOT / "constraints"
 HAS_GPU = Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
+QUIET = {"NO_MKDOCS_2_WARNING": "1"}
 
 
 def install(session: nox.Session, *what: str, constraints: str = "cpu") -> None:
     """Install `what` under the constraints file for this use, unless nox was told `--no-venv`."""
     if session.virtualenv.is_sandboxed:
-        session.install("-q", "-c", str(CONSTRAINTS / f"{constraints}.txt"), *what)
-
-
-def warplog(session: nox.Session, *words: str) -> None:
-    """Run the warplog command in the session's Python, from this checkout."""
-    session.run("python", "-m", "warplog", *words, external=not session.virtualenv.is_sandboxed)
+        session.install("-q", "-c", f"constraints/{constraints}.txt", *what)
 
 
 def measuring(session: nox.Session, requirements: list[Path]) -> None:
@@ -37,21 +33,40 @@ def measuring(session: nox.Session, requirements: list[Path]) -> None:
     install(session, "-e", ".[measure]", *needs, constraints="gpu" if HAS_GPU else "cpu")
 
 
+def run(session: nox.Session, command: str, *words: str, **variables: str) -> None:
+    """Run a command of the session's environment; with `--no-venv` of the Python that runs nox."""
+    if session.virtualenv.is_sandboxed:
+        session.run(command, *words, env=variables)
+        return
+    here = Path(sys.executable).parent
+    variables["PATH"] = os.pathsep.join([str(here), os.environ.get("PATH", "")])
+    program = sys.executable if command == "python" else command
+    session.run(program, *words, env=variables, external=True)
+
+
+def warplog(session: nox.Session, *words: str) -> None:
+    """Run the warplog command in the session's Python, from this checkout."""
+    run(session, "python", "-m", "warplog", *words, *session.posargs)
+
+
 @nox.session
 def reproduce(session: nox.Session) -> None:
     """Measure an entry again: nox -s reproduce -- <entry> [--publish]; without one, list them."""
-    named = {Path(word).stem for word in session.posargs}
-    folders = [path.parent for path in ROOT.glob("artifacts/*/requirements.txt")]
-    own = [folder for folder in folders if any(folder.name in name for name in named)]
-    measuring(session, [folder / "requirements.txt" for folder in own])
-    warplog(session, "reproduce", *session.posargs)
+    named = [Path(word).stem for word in session.posargs]
+    own = [
+        path
+        for path in sorted(ROOT.glob("artifacts/*/requirements.txt"))
+        if any(name.endswith(path.parent.name) for name in named)
+    ]
+    measuring(session, own)
+    warplog(session, "reproduce")
 
 
 @nox.session
 def verify(session: nox.Session) -> None:
     """Measure every artifact again on the GPUs present; a summary at the end."""
     measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
-    warplog(session, "verify", *session.posargs)
+    warplog(session, "verify")
 
 
 @nox.session
@@ -59,59 +74,53 @@ def tests(session: nox.Session) -> None:
     """Run the tests; they need no GPU."""
     measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
     install(session, "-e", ".[site,test]")
-    external = not session.virtualenv.is_sandboxed
-    session.run("coverage", "erase", external=external)
-    session.run("coverage", "run", "-m", "pytest", *session.posargs, external=external)
-    session.run("coverage", "combine", "-q", external=external)
-    session.run("coverage", "report", external=external)
+    run(session, "python", "-m", "coverage", "erase")
+    run(session, "python", "-m", "coverage", "run", "-m", "pytest", *session.posargs)
+    run(session, "python", "-m", "coverage", "combine", "-q")
+    run(session, "python", "-m", "coverage", "report")
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types, import contracts and spelling."""
     install(session, "-e", ".[site,lint]")
-    for words in (
-        ["ruff", "check", "."],
-        ["ruff", "format", "--check", "."],
-        ["mypy"],
-        ["lint-imports"],
-        ["codespell"],
-    ):
-        session.run(*words, external=not session.virtualenv.is_sandboxed)
+    run(session, "ruff", "check", ".")
+    run(session, "ruff", "format", "--check", ".")
+    run(session, "mypy")
+    run(session, "lint-imports")
+    run(session, "codespell")
 
 
 @nox.session
 def check(session: nox.Session) -> None:
     """Check entries, claims, records and staleness; needs no GPU and no torch."""
     install(session, "-e", ".")
-    warplog(session, "check", *session.posargs)
+    warplog(session, "check")
 
 
 @nox.session
 def fill(session: nox.Session) -> None:
     """Write the measured numbers into the entries' text from the published records."""
     install(session, "-e", ".")
-    warplog(session, "fill", *session.posargs)
+    warplog(session, "fill")
 
 
 @nox.session
 def site(session: nox.Session) -> None:
     """Build the site, strictly, into site/."""
     install(session, "-e", ".[site]")
-    external = not session.virtualenv.is_sandboxed
-    session.run("mkdocs", "build", "--strict", *session.posargs, env=QUIET, external=external)
+    run(session, "mkdocs", "build", "--strict", *session.posargs, **QUIET)
 
 
 @nox.session
 def serve(session: nox.Session) -> None:
     """Serve the site and rebuild it when an entry, a record or a kernel changes."""
     install(session, "-e", ".[site]")
-    external = not session.virtualenv.is_sandboxed
-    session.run("mkdocs", "serve", *session.posargs, env=QUIET, external=external)
+    run(session, "mkdocs", "serve", *session.posargs, **QUIET)
 
 
 @nox.session
 def new(session: nox.Session) -> None:
     """Start an entry: nox -s new -- "Title"."""
     install(session, "-e", ".")
-    warplog(session, "new", *session.posargs)
+    warplog(session, "new")

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from warplog import comparison, measure, timer
+from warplog import case, comparison, measure, timer
 from warplog import run as run_module
 from warplog.timer import Sample
 
@@ -75,6 +75,24 @@ class RemembersAddress:
         return self.answers.setdefault(x.data_ptr(), x * 2).clone()
 
 
+class RemembersContent:
+    """Computes, slowly, once for each content, and looks the answer up when it sees it again."""
+
+    def __init__(self):
+        self.answers = {}
+
+    def __call__(self, x):
+        key = float(x[0])
+        if key not in self.answers:
+            time.sleep(0.02)
+            self.answers[key] = x * 2
+        return self.answers[key].clone()
+
+
+class Postponed(torch.Tensor):
+    """A tensor that could put its work off until somebody looks at it."""
+
+
 class RightOnLastCall:
     """Right while it is checked and on the very last timed call; cheap and wrong in between."""
 
@@ -141,7 +159,7 @@ def test_a_reference_that_proves_nothing_is_an_error(run, numbers, factor, says)
 
 
 def test_and_zeros_pass_without_that_check(run, written, numbers, monkeypatch):
-    monkeypatch.setattr(run_module, "check_reference", lambda _: None)
+    monkeypatch.setattr(case, "check_reference", lambda _: None)
     run.compare({"cheat": WritesZeros()}, lambda x: x.double() * 0, numbers, samples=2, n=1000)
     assert written.failure("cheat") is None
 
@@ -155,13 +173,15 @@ def test_a_kernel_that_remembers_is_caught(run, written, numbers, cheat):
 @pytest.mark.parametrize("cheat", [RemembersFirst, RemembersAddress])
 def test_and_passes_without_fresh_inputs(run, written, numbers, cheat, monkeypatch):
     monkeypatch.setattr(run_module, "CHECKS", 1)
+    monkeypatch.setattr(run_module, "UNSEEN", 0)
     compare(run, numbers, cheat())
     assert written.failure("cheat") is None
 
 
 def last_call():
     """The cheat that knows how often it is called: checks, then two turns a round as baseline."""
-    return RightOnLastCall(run_module.CHECKS, 2 * (comparison.WARM_UPS + 4))
+    rounds = comparison.WARM_UPS + 4 + run_module.UNSEEN
+    return RightOnLastCall(run_module.CHECKS, 2 * rounds)
 
 
 def test_a_kernel_that_is_right_only_on_the_last_call_is_caught(run, written, numbers):
@@ -171,9 +191,9 @@ def test_a_kernel_that_is_right_only_on_the_last_call_is_caught(run, written, nu
 
 def test_and_passes_if_timed_outputs_are_not_checked(run, written, numbers, monkeypatch):
     def unchecked(self, name, call, clock, _case):
-        return clock.time(name, lambda: call(*self.buffers), warm=False)
+        return clock.time(name, lambda: call(*self._buffers.inputs), warm=False)
 
-    monkeypatch.setattr(comparison.Comparison, "sample", unchecked)
+    monkeypatch.setattr(comparison.Comparison, "_sample", unchecked)
     compare(run, numbers, last_call())
     assert written.failure("cheat") is None
 
@@ -221,3 +241,63 @@ def test_work_left_on_another_stream_is_caught(written, numbers):
     late = run_module.Run(written.append, timer=FastClock(trailing=1e-3))
     compare(late, numbers, double)
     assert "another stream" in written.failure("cheat")
+
+
+def test_a_kernel_that_remembers_contents_is_caught_on_data_it_has_not_seen(run, written, numbers):
+    compare(run, numbers, RemembersContent())
+    assert "slower on data that it had not seen" in written.failure("cheat")
+    assert written.failure("honest") is None
+
+
+def test_and_passes_if_it_has_seen_everything(run, written, numbers, monkeypatch):
+    monkeypatch.setattr(run_module, "UNSEEN", 0)
+    compare(run, numbers, RemembersContent())
+    assert written.failure("cheat") is None
+
+
+def test_a_kernel_that_counts_the_cases_is_wrong_on_the_first_unseen_one(run, written, numbers):
+    answers = []
+
+    def cheat(x):
+        if len(answers) < run_module.CHECKS:
+            answers.append(x * 2)
+            return answers[-1]
+        known = [each for each in answers if float(each[0]) == float(x[0] * 2)]
+        return known[0].clone() if known else torch.zeros_like(x)
+
+    compare(run, numbers, cheat)
+    assert "exceeds the tolerance" in written.failure("cheat")
+
+
+def test_a_tensor_that_could_put_work_off_is_refused(run, written, numbers):
+    compare(run, numbers, lambda x: (x * 2).as_subclass(Postponed))
+    assert "returned Postponed where a plain tensor belongs" in written.failure("cheat")
+
+
+def test_inputs_changed_in_a_timed_round_blame_no_honest_subject_alone(run, written, numbers):
+    calls = []
+
+    def vandal(x):
+        calls.append(1)
+        out = x * 2
+        if len(calls) > run_module.CHECKS:
+            x.zero_()
+        return out
+
+    run.compare({"honest": double, "vandal": vandal}, reference, numbers, samples=3, n=1000)
+    assert "inputs changed in a timed round" in written.failure("honest")
+    assert "inputs changed in a timed round" in written.failure("vandal")
+
+
+def test_a_subject_that_raises_only_while_timed_fails_alone(run, written, numbers):
+    calls = []
+
+    def tired(x):
+        calls.append(1)
+        if len(calls) > run_module.CHECKS + 2:
+            raise MemoryError("no more")
+        return x * 2
+
+    compare(run, numbers, tired)
+    assert written.failure("cheat") == "MemoryError: no more"
+    assert written.metric("latency", "honest")

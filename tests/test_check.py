@@ -207,6 +207,45 @@ def test_a_link_out_of_an_artifact_is_named_once(lab, tmp_path):
     assert any("far.py: the link leaves the artifact" in fault for fault in found(lab))
 
 
+@pytest.mark.parametrize(
+    ("metric", "value"), [("latency", 0.0), ("latency", 10**400), ("rows", 10**400)]
+)
+def test_a_resealed_record_with_a_number_that_arithmetic_does_not_survive(lab, metric, value):
+    row = measured(metric, "kernel", [value] * 6, unit="s", batch=31)
+    record = record_of(lab.artifact(), [row, *timed(batch=31)[1:]])
+    path = lab.root / "artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json"
+    path.write_text(dumps(record))
+    line = 1 + path.read_text()[: path.read_text().index('"metric"')].count("\n")
+    assert any(
+        f"{path.name}:{line}: {metric} of" in fault or "beyond" in fault for fault in found(lab)
+    )
+
+
+def test_a_record_nested_too_deep_and_a_bound_too_large_are_faults(lab):
+    path = lab.root / "artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json"
+    path.write_text("[" * 100_000)
+    lab.entry(FRONT.replace("at_least: 10", f"at_least: 1{'0' * 400}"))
+    faults = found(lab)
+    assert "nested too deep" in faults[0]
+    assert "at_least: is not finite" in faults[1]
+
+
+@pytest.mark.parametrize("text", ["<!-- ", "1,", "1 ms ", "[12×](#fast) ", "![", "<a>\n"])
+def test_checking_takes_time_in_proportion_to_the_text(lab, text):
+    lab.entry(body="\n" + text * (75_000 // len(text)) + "\n")
+    start = time.perf_counter()
+    found(lab)
+    assert time.perf_counter() - start < 4
+
+
+def test_many_faults_in_the_front_matter_take_one_reading(lab):
+    bad = "".join(f"  c{n}: {{says: x, metric: y, subject: z}}\n" for n in range(1500))
+    lab.entry(FRONT.replace("values:", bad + "values:"))
+    start = time.perf_counter()
+    assert len(found(lab)) >= 1500
+    assert time.perf_counter() - start < 4
+
+
 def test_faults_are_ordered_by_file_and_line(lab):
     lab.entry(body="\n1 ms\n\n2 ms\n" + "\n" * 10 + "3 ms\n")
     lab.artifact("lonely")

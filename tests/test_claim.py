@@ -15,11 +15,10 @@ from warplog.claim import (
     Verdict,
     compare,
     judge,
-    parse_workload,
     readings,
-    spell,
 )
-from warplog.record import Interval
+from warplog.record import Interval, compact
+from warplog.workload import parse_workload, plain, spell
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 intervals = st.tuples(finite, finite).map(lambda ends: Interval(min(ends), max(ends)))
@@ -174,7 +173,68 @@ def test_a_workload_reads_back_as_written():
     assert spell(parse_workload(text)) == text
 
 
-@pytest.mark.parametrize("text", ["batch", "batch=", "=31", "batch=1 length"])
+names = st.text("abc_", min_size=1, max_size=3)
+sizes = st.one_of(st.integers(-(10**20), 10**20), st.floats(-1e300, 1e300), st.text())
+
+
+@given(st.dictionaries(names, sizes, max_size=4))
+def test_every_workload_can_be_spelled_and_read_back(workload):
+    """Spaces, quotes, backslashes, texts that look like numbers: an entry can name them all."""
+    again = parse_workload(spell(workload))
+    assert list(again) == list(workload)
+    assert {key: plain(value) for key, value in again.items()} == {
+        key: plain(value) for key, value in workload.items()
+    }
+
+
+def test_a_size_with_spaces_is_quoted():
+    assert parse_workload('kind="two words" batch=1') == {"kind": "two words", "batch": 1}
+    assert spell({"kind": 'say "so"'}) == r'kind="say \"so\""'
+    assert parse_workload("digits=1_0 hex=0x1f") == {"digits": "1_0", "hex": "0x1f"}
+
+
+@pytest.mark.parametrize("size", ["16", "0.50", "1e3", 16, "two words"])
+def test_a_size_is_named_by_its_spelling(tmp_path, size):
+    artifact = Lab(tmp_path / "lab").artifact()
+    found = record_of(artifact, [measured("latency", "kernel", [1e-5] * 6, bits=size)])
+    asked = Quantity(
+        metric="latency", subject="kernel", workload=parse_workload(spell({"bits": size}))
+    )
+    assert readings(asked, found, None)
+
+
+@pytest.mark.parametrize("kind", ["at_least", "at_most", "equals"])
+def test_a_bound_that_no_float_holds_is_infinite(kind):
+    huge = 10**400
+    assert math.inf in (claim(**{kind: huge}).bounds.low, claim(**{kind: huge}).bounds.high)
+
+
+def test_a_bound_keeps_six_digits_as_numbers_do(tmp_path):
+    artifact = Lab(tmp_path / "lab").artifact()
+    found = record_of(artifact, [measured("latency", "kernel", [compact(0.1234567)] * 6)])
+    assert judge(claim(equals=0.1234567), found, None).verdict is Verdict.SUPPORTED
+    assert claim(equals=1_234_567).bounds.low == 1_234_567
+
+
+@pytest.mark.parametrize(
+    ("kernel", "peer"), [([0.0] * 6, [1e-5] * 6), ([1e-5] * 6, [1e-5]), ([5e-324] * 6, [1.0] * 6)]
+)
+def test_a_ratio_that_is_no_number_is_unmeasured(tmp_path, kernel, peer):
+    artifact = Lab(tmp_path / "lab").artifact()
+    rows = [
+        measured("latency", "kernel", kernel, traffic=10**300, work=1),
+        measured("latency", "peer", peer),
+        measured("latency_again", "peer", [0.0]),
+    ]
+    found = record_of(artifact, rows)
+    asked = claim(metric="speedup", subject="kernel", over="peer", at_least=1)
+    assert judge(asked, found, None).verdict is Verdict.UNTESTED
+    if kernel[0] < 1e-5:
+        asked = claim(metric="bandwidth", at_least=1)
+        assert judge(asked, found, None).verdict is Verdict.UNTESTED
+
+
+@pytest.mark.parametrize("text", ["batch", "batch=", "=31", "batch=1 length", 'a="b', 'a="b"c'])
 def test_a_workload_that_is_no_list_of_sizes_is_refused(text):
     with pytest.raises(ValueError, match="name=value"):
         parse_workload(text)

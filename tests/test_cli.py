@@ -1,5 +1,6 @@
 """The command line: what it prints, its exit status, and that a mistake is one line."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from warplog import cli, runner
+from warplog.record import loads
 from warplog.runner import Outcome, Progress
 from warplog.source import Repository
 
@@ -77,7 +79,7 @@ def test_same_numbers_are_status_0_and_change_no_record(measured, name):
     result = call("reproduce", name)
     assert result.exit_code == 0, result.output
     assert "run 1 of 6: batch=31" in result.output
-    assert "Same verdicts as published: 1 of 1 claims measured here." in result.output
+    assert "Same verdict as published: 1 of 1 claims." in result.output
     assert files(lab) == before
     assert len(list(lab.root.glob(".warplog/row-sum/nvidia-h200/*.json"))) == 1
 
@@ -119,7 +121,7 @@ def test_a_reproduction_that_broke_says_why_and_keeps_the_records(measured):
 
 @pytest.mark.usefixtures("gpu")
 def test_a_missing_package_is_status_2(measured):
-    measured(Outcome(None, "process 1 of 6: ModuleNotFoundError: No module named 'torch'"))
+    measured(Outcome(None, "process 1 of 6: No module named 'torch'", started=False))
     assert call("reproduce", "row-sum").exit_code == 2
 
 
@@ -144,7 +146,8 @@ def test_the_first_reproduction_has_nothing_to_differ_from(measured):
 
 
 def test_without_a_gpu_it_checks_shows_the_published_and_says_nothing_was_timed(lab):
-    lab.artifact(reproduce=CPU_SCRIPT)
+    for path in files(lab):
+        path.unlink()
     lab.publish(lab.artifact(reproduce=CPU_SCRIPT), factory.timed(batch=31))
     result = call("reproduce", "row-sum", "--publish")
     assert result.exit_code == 0, result.output
@@ -172,6 +175,7 @@ def test_verify_goes_on_after_a_fault_and_ends_with_a_summary(lab, monkeypatch):
 MISTAKES = {
     "unknown": (["reproduce", "row-summ"], "no entry or artifact is called 'row-summ'"),
     "outside": (["reproduce", "../../etc"], "no entry or artifact is called '../../etc'"),
+    "no commit": (["reproduce", "row-sum", "--commit", "me@host"], "is no commit; give 7 to 64"),
     "few runs": (["reproduce", "row-sum", "--publish", "--runs", "2"], "too few to publish"),
     "no such gpu": (["reproduce", "row-sum", "--gpu", "9"], "there is no GPU 9; use 0 to 0"),
     "fill unknown": (["fill", "nothing"], "no entry or artifact is called 'nothing'"),
@@ -228,3 +232,104 @@ def test_reading_commands_import_neither_torch_nor_the_measuring_half(lab):
         env={"PYTHONPATH": str(Repository.find(Path(__file__)).root)},
     )  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_stale_record_is_not_called_the_same(measured):
+    lab = measured(factory.timed(batch=31))
+    (lab.root / "artifacts/row-sum/kernel.py").write_text("changed = 1\n", encoding="utf-8")
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 0
+    assert "The published record says nothing of this source, so nothing was compared" in (
+        " ".join(result.output.split())
+    )
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_claim_whose_subject_vanished_is_named_and_not_called_the_same(measured):
+    measured([each for each in factory.timed(batch=31) if each.subject == "peer"])
+    result = call("reproduce", "row-sum")
+    assert "Could not be tested here: fast." in result.output
+    assert "Same" not in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_faulty_entry_is_said_and_its_claims_are_not_compared(measured):
+    lab = measured(factory.timed(batch=31))
+    lab.entry(body="<<<<<<< HEAD\n")
+    result = call("reproduce", "row-sum")
+    assert "note: entries/2026-12-02-one-sum.md:" in result.stderr
+    assert "No claim of an entry to compare with." in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_record_that_cannot_be_published_is_kept_and_status_is_2(measured, tmp_path):
+    lab = measured(factory.timed(batch=31), recorded="2026-12-03T00:00:00Z")
+    records = lab.root / "artifacts/row-sum/records"
+    elsewhere = tmp_path / "elsewhere"
+    records.rename(elsewhere)
+    records.symlink_to(elsewhere)
+    result = call("reproduce", "row-sum", "--publish")
+    assert result.exit_code == 2
+    assert "is a link that leads elsewhere" in result.output
+    assert len(list(lab.root.glob(".warplog/row-sum/nvidia-h200/*.json"))) == 1
+    assert len(list(elsewhere.rglob("*.json"))) == 1
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_record_finds_a_place_even_where_out_is_no_folder(measured):
+    lab = measured(factory.timed(batch=31))
+    (lab.root / ".warplog").write_text("a file", encoding="utf-8")
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 0
+    path = re.search(r"record \(not published\): (\S+)", result.output)[1]
+    assert loads(Path(path).read_bytes(), path).artifact == "row-sum"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_publishing_with_the_clock_set_back_is_refused(measured):
+    lab = measured(factory.timed(batch=31), recorded="2026-12-01T00:00:00Z")
+    before = files(lab)
+    result = call("reproduce", "row-sum", "--publish")
+    assert result.exit_code == 2
+    assert "set this host's clock" in result.output
+    assert files(lab) == before
+
+
+@pytest.mark.usefixtures("gpu")
+def test_one_artifact_that_breaks_our_own_code_does_not_stop_verify(lab, monkeypatch):
+    lab.artifact("broken")
+
+    def reproduce(artifact, _options, _report):
+        if artifact.slug == "broken":
+            raise ZeroDivisionError("ours")
+        return Outcome(factory.record_of(artifact, factory.timed(batch=31)))
+
+    monkeypatch.setattr(runner, "reproduce", reproduce)
+    result = call("verify")
+    assert result.exit_code == 2
+    assert "ZeroDivisionError: ours" in result.output
+    assert "as published" in result.output
+
+
+def test_an_exit_from_a_full_disk_is_one_line(lab, monkeypatch, capsys):
+    del lab
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli, "faults_of", full)
+    monkeypatch.setattr(sys, "argv", ["warplog", "check"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_fill_of_one_wrong_name_says_so(lab, monkeypatch, capsys):
+    del lab
+    monkeypatch.setattr(sys, "argv", ["warplog", "fill", "one-sum", "nosuch"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "'nosuch'" in capsys.readouterr().err

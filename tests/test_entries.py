@@ -22,7 +22,12 @@ def archive():
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
 def test_an_entry_is_right(path, archive):
+    """Before its artifact's first record there is nothing to test; afterwards all of it is."""
     entry = load(path, REPOSITORY, archive)
+    known = archive.of(entry.artifact)
+    if not known.devices and not known.faults:
+        pytest.skip("the artifact has no record yet")
+    assert [str(fault) for fault in known.faults] == []
     assert [str(fault) for fault in entry_faults(entry, archive)] == []
 
 
@@ -39,10 +44,28 @@ def test_the_page_of_an_entry_can_be_written(path, archive):
     assert not set(page.html) & set(substitute(page.markdown, page.html).split())
 
 
+def crowded(prose):
+    """The lines of paragraphs that hold more than one sentence; tables and list items may."""
+    in_item, after_blank = False, True
+    for line in prose.splitlines():
+        if re.match(r"\s*(?:[-*+]|\d+[.)]) ", line):
+            in_item = True
+        elif line.strip() and not line.startswith((" ", "\t")) and after_blank:
+            in_item = False
+        after_blank = not line.strip()
+        if not in_item and not line.startswith("|") and re.search(r"\w[.?!] [A-Z]\w", line):
+            yield line
+
+
+def test_only_list_items_and_tables_hold_several_sentences_a_line():
+    prose = (
+        "One. Two.\n\n- One. Two.\n  Three. Four.\n\n  Five. Six.\n\n| A. Bee. |\n\nWhy? We did.\n"
+    )
+    assert list(crowded(prose)) == ["One. Two.", "Why? We did."]
+
+
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
 def test_an_entry_has_one_sentence_a_line(path, archive):
     """So that a change to a sentence is a change to a line."""
     entry = load(path, REPOSITORY, archive)
-    lines = entry.body.prose[entry.body.start :].splitlines()
-    prose = [line for line in lines if not line.startswith("|")]
-    assert [line for line in prose if re.search(r"\w[.?!] [A-Z]\w", line)] == []
+    assert list(crowded(entry.body.prose[entry.body.start :])) == []

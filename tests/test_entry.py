@@ -1,5 +1,8 @@
 """An entry is read whole, or everything that is wrong with it is said at its line with a remedy."""
 
+import contextlib
+import time
+
 import pytest
 from factory import BODY, FRONT, KERNEL, Lab, lab_with_entry, measured, timed
 from hypothesis import HealthCheck, given, settings
@@ -154,6 +157,133 @@ def test_a_subject_that_failed_is_no_wrong_name(tmp_path):
 def test_scientific_notation_without_a_point_is_a_number(lab):
     front = FRONT.replace("at_least: 10", "at_least: 1e-5")
     assert load(lab.entry(front), lab.repository).claims["fast"].at_least == 1e-5
+
+
+@pytest.mark.parametrize("text", ["1:30", "0x1f", "1_000", "yes", "!!int 1:30", "1" + "0" * 400])
+def test_what_yaml_1_1_would_turn_into_another_number_is_refused(lab, text):
+    assert faults_of(lab, FRONT.replace("at_least: 10", f"at_least: {text}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("010", 10),
+        ("4.1e12", 4.1e12),
+        ("6.5e14", 6.5e14),
+        ("2.0e-6", 2e-6),
+        ("+.5", 0.5),
+        ("8.", 8),
+    ],
+)
+def test_a_number_is_read_as_it_is_written(lab, text, number):
+    front = FRONT.replace("at_least: 10", f"at_least: {text}")
+    assert load(lab.entry(front), lab.repository).claims["fast"].at_least == number
+
+
+def test_words_that_yaml_1_1_takes_for_truth_are_words(lab):
+    front = FRONT.replace("[pytorch, sums]", "[no, on]")
+    assert load(lab.entry(front), lab.repository).tags == ("no", "on")
+
+
+def test_a_reported_number_that_no_float_holds_is_refused(lab):
+    reported = f"{{value: 1{'0' * 400}, device: x, by: me}}"
+    front = FRONT.replace("at_least: 10", f"at_least: 10\n    reported: {reported}")
+    assert "value: is not finite" in only(faults_of(lab, front))
+
+
+def test_a_workload_of_words_can_be_named(tmp_path):
+    lab = Lab(tmp_path / "lab")
+    lab.publish(lab.artifact(), timed(kind="two words", bits="16"))
+    front = FRONT.replace("batch=31\n", 'kind="two words" bits=16\n').replace(
+        ", workload: batch=31", ""
+    )
+    assert load(lab.entry(front), lab.repository)
+    wrong = only(faults_of(lab, front.replace("bits=16", "bits=8")))
+    assert 'use kind="two words" bits=16' in wrong
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("[x](javascript&#58;alert)", "[x]"),
+        ("[x](java&#115;cript:alert)", "[x]"),
+        ("[x](java&Tab;script:alert)", "[x]"),
+        ("[x][y]\n\n[y]: data:text/plain,x", "[y]:"),
+        ('Words.\n{: onmouseover="x" }', "{:"),
+        ("## Words { onclick=x }", "##"),
+        ('``` { .python onclick="x" }\nx\n```', "```"),
+        ("a `\n<script>alert(1)</script>\n` b", "<script>"),
+        ("<a\nhref='x'\nonclick='y'>", "<a"),
+        ("<svg/onload=x>", "<svg"),
+        ("<!--> <img src=x onerror=y> -->", "<!-->"),
+        ("<!-- --!> <img src=x onerror=y> -->", "<!--"),
+        ("<![CDATA[> <img src=x onerror=y> ]]>", "<![CDATA"),
+        ("<textarea>", "<textarea>"),
+        ("<form action=x>", "<form"),
+        ("<img src=x onerror=y", "<img"),
+    ],
+)
+def test_what_would_run_in_a_browser_is_refused(lab, body, line):
+    faults = faults_of(lab, body=f"\n{body}\n")
+    place = lab.line(lab.root / "entries/2026-12-02-one-sum.md", line)
+    assert faults[0].startswith(f"{place}: active HTML"), faults
+
+
+def test_what_is_harmless_is_left_alone(lab):
+    body = (
+        "\nIf a < b & c > d, see <https://example.org/a:b> or [it](../a.md#x:y), <sub>2</sub>.\n"
+        "{: .note #own width=3 }\n\n`<script>` and `x: javascript:`, {a: b}.\n\n"
+        "- [mail](mailto:a@example.org)[^1]\n\n[^1]: Note: a word.\n\n<!-- <script> -->\n"
+    )
+    assert load(lab.entry(body=body), lab.repository)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('<img src="x.png" alt="[?](#time)">', "an attribute or a title"),
+        ('<img src="x.png"\nalt="a > b [?](#time)">', "an attribute or a title"),
+        ('[x](../a.md "[?](#time)")', "an attribute or a title"),
+        ('[x]: ../a.md "[?](#time)"', "an attribute or a title"),
+        ('Words.\n{: title="[?](#time)" }', "an attribute or a title"),
+        ("Words:\n\n    x = 1\n    [?](#time)", "indented code"),
+        ("- item\n\n        [?](#time)", "indented code"),
+        (">     [?](#time)", "indented code"),
+        ("\t[?](#time)", "indented code"),
+        ("![took [?](#time)](x.png)", "a link or an image's text"),
+        ("[we took [?](#time) here](../a.md)", "a link or an image's text"),
+    ],
+)
+def test_a_number_that_would_not_show_as_one_is_refused_at_its_line(lab, body, problem):
+    fault = only(faults_of(lab, body=f"\n{body}\n"))
+    assert fault.startswith(lab.line(lab.root / "entries/2026-12-02-one-sum.md", "[?](#time)"))
+    assert problem in fault
+
+
+def test_a_number_in_a_list_a_quote_or_brackets_is_right(lab):
+    body = (
+        "\n- item\n\n    It took [?](#time).\n    - inner\n\n        [?](#time)\n\n"
+        "> [?](#time)\n\n`x` [?](#time), [as [?](#time) says] and [x](#claims) too:\n"
+        "    [?](#time)\n\n!!! note\n\n    [?](#time)\n\n| a |\n|---|\n| [?](#time) |\n"
+    )
+    assert len(load(lab.entry(body=body), lab.repository).body.links) == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- ", "# " + " " * 70_000 + "x", "1,", "`a``b```c", "# a\n", "[x](#y) ", "<a ", "{#",
+        "## {" + "#" * 70_000, "<" + " " * 70_000, "[", "![", "\\`", "[?](#time) ", "[x](a:b)\n",
+        "".join("`" * run + " " for run in range(1, 380)), "    [?](#time)\n\n", "&#", "<![CDATA[",
+    ],
+)  # fmt: skip
+def test_reading_takes_time_in_proportion_to_the_text(lab, text):
+    """75 KB of anything; what is quadratic takes many seconds."""
+    path = lab.entry(body="\n" + text * (75_000 // len(text)) + "\n")
+    start = time.perf_counter()
+    with contextlib.suppress(Faults):
+        load(path, lab.repository)
+    assert time.perf_counter() - start < 2
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,12 @@ def test_sizes_that_are_no_axis(artifact, sizes, problem):
         panels(block(subjects=["kernel"]), [evidence(artifact, rows)])
 
 
+def test_a_time_next_to_nothing_is_no_mark(artifact):
+    rows = [measured("latency", "kernel", [5e-324] * 6, batch=size) for size in (1, 2)]
+    with pytest.raises(Fault, match="has no place on a logarithmic axis"):
+        panels(block(subjects=["kernel"]), [evidence(artifact, rows)])
+
+
 def test_a_count_that_is_zero_is_drawn_on_a_linear_scale(two):
     asked = block(metric="mismatches", subjects=["kernel"], scale="linear")
     (chart,) = charts(html(asked, two))
@@ -223,6 +229,39 @@ def test_labels_are_pushed_apart_and_keep_their_order(wanted):
 def test_labels_that_would_touch_are_left_out_from_the_left():
     assert thinned([0, 5, 100], [20, 20, 20]) == [1, 2]
     assert thinned([], []) == []
+
+
+@given(st.lists(st.tuples(st.floats(0, 600), st.floats(5, 60)), max_size=20))
+def test_labels_that_are_kept_never_touch(labels):
+    labels.sort()
+    positions, widths = [place for place, _ in labels], [width for _, width in labels]
+    kept = thinned(positions, widths)
+    assert kept[-1:] == list(range(len(labels)))[-1:]
+    for one, two in pairwise(kept):
+        assert positions[one] + widths[one] / 2 < positions[two] - widths[two] / 2
+
+
+def test_sizes_that_are_close_share_a_label(artifact):
+    rows = [measured("latency", "kernel", [1e-5] * 6, length=size) for size in (1, 4096, 4097)]
+    asked = block(axis="length", subjects=["kernel"])
+    (chart,) = charts(html(asked, evidence(artifact, rows)))
+    below = [each.text for each in chart.iter(f"{SVG}text") if each.get("text-anchor") == "middle"]
+    assert below == ["1", "4097"]
+
+
+def test_names_of_many_series_stay_inside_the_chart(artifact):
+    names = [f"kernel {number}" for number in range(30)]
+    rows = [measured("latency", name, [1e-5] * 6, batch=size) for name in names for size in (1, 2)]
+    (chart,) = charts(html(block(subjects=names), evidence(artifact, rows)))
+    heights = {each.text: float(each.get("y")) for each in chart.iter(f"{SVG}text")}
+    assert max(heights[name] for name in names) < heights["1"]
+    ordered = sorted(heights[name] for name in names)
+    assert all(lower - upper >= 13 for upper, lower in pairwise(ordered))
+
+
+def test_a_size_that_is_a_number_in_quotes_is_an_axis(artifact):
+    rows = [measured("latency", "kernel", [1e-5] * 6, bits=size) for size in ("8", "16")]
+    assert charts(html(block(axis="bits", subjects=["kernel"]), evidence(artifact, rows)))
 
 
 def test_a_domain_of_one_value_has_a_middle():

@@ -98,3 +98,25 @@ def test_exact_wants_the_same_dtype_and_approximate_the_same_kind():
 )
 def test_the_floor_counts_what_cannot_stay_in_the_cache(traffic, l2, bandwidth, seconds):
     assert floor_seconds(traffic, l2, bandwidth) == seconds
+
+
+def test_whole_numbers_are_compared_exactly_even_without_exact():
+    ranks = torch.arange(1000)
+    with pytest.raises(Wrong, match="1000 of 1000 elements differ"):
+        error_of((ranks + 1,), (ranks,), exact=False)
+    with pytest.raises(Wrong, match="1 of 2 elements differ"):
+        error([2**62 + 1, 0], [2**62, 0])
+    with pytest.raises(Wrong, match="elements differ"):
+        error([True, False], [True, True])
+
+
+def test_the_imaginary_part_counts():
+    assert error([1 + 1j], [1 + 1j]) == 0.0
+    assert error([1 + 0j], [1 + 1j]) > 0.5
+    with pytest.raises(Wrong, match=r"not torch\.complex64"):
+        error([1.0], [1 + 1j])
+
+
+def test_a_tuple_for_a_tensor_is_wrong():
+    with pytest.raises(Wrong, match="returned int where a plain tensor belongs"):
+        measure.as_tuple((torch.ones(1), 3))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from warplog.claim import Verdict
 from warplog.entry import load, load_all
 from warplog.evidence import Archive
+from warplog.fault import Fault
 from warplog.output import LINE_AT_MOST, plain_output
-from warplog.page import Tokens, home, substitute, write
+from warplog.page import Page, Tokens, home, refuse_active, substitute, write
 from warplog.provenance import duration
 from warplog.verdicts import badge
 
@@ -101,6 +102,121 @@ def test_a_claim_has_bounds_interval_and_verdict(tmp_path, bounds, verdict, word
     assert f"<td>{words}</td>" in row
     assert '<span class="wl-interval">11.9–12.1×</span>' in row
     assert badge(Verdict(verdict)) in row
+
+
+@pytest.mark.parametrize(
+    ("peer", "note"), [(99.98e-6, True), (90e-6, False), (100e-6, False), (120e-6, False)]
+)
+def test_a_refutation_that_rounding_hides_says_so(tmp_path, peer, note):
+    """9.998 times is written 10.0, and at least ten was claimed."""
+    lab = Lab(tmp_path / "lab")
+    rows = [
+        measured("latency", "kernel", [10e-6] * 6, batch=31),
+        measured("latency", "peer", [peer] * 6, batch=31),
+    ]
+    lab.publish(lab.artifact(), rows)
+    lab.entry()
+    assert ("outside by less than three digits show" in shown(lab)) is note
+
+
+def test_a_measurement_of_one_run_says_so_wherever_it_shows(tmp_path):
+    """Nsight Compute counts in one process of its own, beside the six."""
+    lab = Lab(tmp_path / "lab")
+    counter = measured("dram__bytes_read.sum", "kernel", [2.5e8], unit="B", batch=31)
+    lab.publish(lab.artifact(), [*timed(batch=31), counter])
+    claim = (
+        "  reads: {says: It reads little., metric: dram__bytes_read.sum, subject: kernel, "
+        "at_most: 3.0e8}\n"
+        "  exact: {says: It is right., metric: mismatches, subject: kernel, equals: 0}\nvalues:\n"
+        "  bytes: {metric: dram__bytes_read.sum, subject: kernel}"
+    )
+    lab.entry(FRONT.replace("values:", claim), "\n[?](#reads), [?](#bytes), [?](#exact)\n")
+    text = shown(lab)
+    reads = re.search(r'<tr id="reads">.*?</tr>', text)[0]
+    assert '<div class="wl-about">one run</div>' in reads
+    assert '<div class="wl-about">one run</div>' in re.search(r'<tr id="bytes">.*?</tr>', text)[0]
+    assert "one run" not in re.search(r'<tr id="exact">.*?</tr>', text)[0]
+    assert "one run" not in re.search(r'<tr id="time">.*?</tr>', text)[0]
+    assert text.count('title="250 MB over one run on NVIDIA H200') == 2
+    assert 'title="0 rows over 6 runs on' in text
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "words"),
+    [
+        ("bandwidth", "4.8e12", "4.80 TB/s"),
+        ("roofline_fraction", "0.9", "90 %"),
+        ("host_time", "2.5e-6", "2.50 µs"),
+        ("error", "0.25", "25 %"),
+    ],
+)
+def test_what_was_reported_has_its_unit_where_nothing_was_measured(tmp_path, metric, value, words):
+    lab = Lab(tmp_path / "lab")
+    lab.artifact()
+    claim = f"metric: {metric}\n    subject: kernel\n    at_least: {value}\n"
+    claim += f"    reported: {{value: {value}, device: b200, by: me}}\n"
+    head, _, tail = FRONT.partition("metric: speedup")
+    lab.entry(head + claim + tail[tail.index("values:") :])
+    row = re.search(r'<tr id="fast">.*?</tr>', shown(lab))[0]
+    assert f"<td>{words}<div" in row
+    assert f"&ge; {words}" in row
+
+
+def test_a_metric_of_a_stale_record_still_lends_its_unit(tmp_path):
+    lab = Lab(tmp_path / "lab")
+    lab.publish(lab.artifact(), timed(batch=31))
+    claim = "  few: {says: Few., metric: mismatches, subject: kernel, at_most: 3}\nvalues:"
+    lab.entry(FRONT.replace("values:", claim))
+    (lab.root / "artifacts/row-sum/kernel.py").write_text("pass\n")
+    assert "&le; 3 rows" in re.search(r'<tr id="few">.*?</tr>', shown(lab))[0]
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<script>x</script>",
+        "<p onclick='x'>",
+        '<a href="java&#115;cript:x">',
+        '<a href="&#1;java&NewLine;script:x">',
+        '<img src="data:image/svg+xml,x">',
+        "<iframe></iframe>",
+        "<object></object>",
+        "<embed>",
+        "<style></style>",
+        "<form></form>",
+        "<svg></svg>",
+        "<p></script>",
+        "<!--><img src=x onerror=y>-->",
+        "<?x?>",
+        "<!doctype html>",
+        "<img src=x onerror=y",
+        "<![x[",
+    ],
+)
+def test_rendered_prose_that_would_run_is_refused(html):
+    with pytest.raises(Fault, match=r"entries/x\.md: active HTML"):
+        refuse_active(html, Page("", {}), "entries/x.md")
+
+
+def test_rendered_prose_that_is_harmless_passes():
+    html = (
+        '<p id="a" style="text-align: right"><a href="../x/#y:z">a</a> &lt;script&gt; '
+        '<a href="&#109;ailto:a@b">b</a><code>onclick=</code><!-- c --></p><ul><li>1 < 2</li></ul>'
+    )
+    refuse_active(html, Page("", {}), "entries/x.md")
+
+
+@pytest.mark.parametrize(
+    "html",
+    ["<p></p>", '<p title="{0}">', "<pre>{0}</pre>", "<a>{0}</a>", "<h2>{0}</h2>", "{0}<b id={0}>"],
+)
+def test_a_number_that_does_not_stand_in_prose_is_refused_at_its_link(html):
+    tokens = Tokens("x")
+    token = tokens.inline("<b>7</b>")
+    page = Page("", tokens.html, {token: "entries/x.md:7"})
+    refuse_active(f"<ul><li><em>{token}</em></li></ul>", page, "entries/x.md")
+    with pytest.raises(Fault, match=r"entries/x\.md:7: a measured number"):
+        refuse_active(html.format(token), page, "entries/x.md")
 
 
 def test_a_badge_is_icon_word_and_tint():

@@ -47,6 +47,13 @@ def built(lab):
     return Path(config.site_dir)
 
 
+def built_loosely(lab):
+    config = configured(lab)
+    config.strict = False
+    build(config)
+    return Path(config.site_dir)
+
+
 def test_an_entry_becomes_a_page_under_its_slug(lab):
     text = (built(lab) / "entries/one-sum/index.html").read_text(encoding="utf-8")
     assert "<h1>One sum is enough</h1>" in text
@@ -116,6 +123,39 @@ def test_a_fault_ends_the_build_in_one_line_without_a_traceback(lab, caplog, fro
         built(lab)
     assert words in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_what_only_markdown_makes_active_ends_the_build(lab, caplog, monkeypatch):
+    """The check of the source is a net with holes; the check of the rendered page has none."""
+    monkeypatch.setattr("warplog.hypertext.findings_in_source", lambda *_: [])
+    for body in ("[x](java&#115;cript:y)", 'Words.\n{: onmouseover="x" }', "`\n<script>\n` a `"):
+        caplog.clear()
+        lab.entry(body=f"\n{body}\n")
+        with pytest.raises(Abort):
+            built(lab)
+        assert "entries/2026-12-02-one-sum.md: active HTML on the page" in caplog.text
+        assert "Traceback" not in caplog.text
+
+
+def test_a_number_that_markdown_takes_for_code_ends_the_build_at_its_line(lab, caplog, monkeypatch):
+    monkeypatch.setattr("warplog.body.standing_problems", lambda *_: [])
+    lab.entry(body="\nWords:\n\n    [?](#time)\n")
+    with pytest.raises(Abort):
+        built(lab)
+    assert "entries/2026-12-02-one-sum.md:22: a measured number in code" in caplog.text
+
+
+def test_markdown_of_every_kind_is_harmless(lab):
+    """Nothing that our extensions write is refused."""
+    lab.entry(
+        body="\n## Head\n\n!!! note\n\n    It took [?](#time).\n\n"
+        "| a | b |\n|--:|:-:|\n| [?](#time) | 2 |\n\n"
+        "A note[^1] to <me@example.org>, <https://example.org>, **[?](#fast)** ![x](x.png)\n"
+        "{: .wide }\n\n```python\nx = '<script>'\n```\n\n> 1. quote\n\n---\n\n[^1]: Note: [?](#time).\n"
+    )
+    (lab.root / "site_src/x.png").write_bytes(b"")
+    text = (built_loosely(lab) / "entries/one-sum/index.html").read_text(encoding="utf-8")
+    assert text.count('class="wl-value" href="#time"') == 3
 
 
 def test_a_record_that_cannot_be_read_ends_the_build(lab, caplog):

@@ -76,7 +76,7 @@ def test_a_table_without_rows_gives_nothing():
 
 
 def test_nsight_compute_leaves_the_clocks_alone(tmp_path):
-    words = profile.command(["a", "b"], ["python", "x"], tmp_path / "log")
+    words = profile.command(["a", "b"], tmp_path / "log", ["python", "x"])
     assert "--clock-control=none" in words
     assert words[-2:] == ["python", "x"]
     assert "--metrics=a,b" in words

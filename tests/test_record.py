@@ -9,6 +9,7 @@ from factory import Lab, measured, record_of, timed
 from warplog.fault import Fault
 from warplog.record import (
     SCHEMA,
+    Protocol,
     compact,
     dumps,
     loads,
@@ -89,6 +90,67 @@ def test_an_older_schema_is_not_guessed_at(record):
 def test_an_unknown_field_is_refused(record):
     with pytest.raises(Fault, match="hostname"):
         loads(resealed(dumps(record), hostname="gpu-7"), "r.json")
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b'{"a":' * 100_000])
+def test_a_record_nested_too_deep_is_a_fault(text):
+    with pytest.raises(Fault, match="nested too deep"):
+        loads(text, "r.json")
+
+
+def test_a_key_given_twice_is_refused_at_its_line(record):
+    """A parser keeps the last of the two, so the seal alone would not see it."""
+    text = dumps(record).replace('"device"', '"device": "better-gpu",\n "device"', 1)
+    with pytest.raises(Fault, match="'device' is given twice") as caught:
+        loads(text.encode(), "r.json")
+    line = text[: text.rindex('"device"')].count("\n") + 1
+    assert caught.value.place == f"r.json:{line}"
+    with pytest.raises(Fault, match="'batch' is given twice"):
+        loads(dumps(record).replace('"batch"', '"batch": 1, "batch"', 1).encode(), "r.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"runs": None}, "neither runs nor a failure"),
+        ({"failed": "wrong"}, "both runs and a failure"),
+        ({"runs": [[1.0]] * 5}, "5 runs, but the record is of 6"),
+        ({"runs": [[0.0]] * 6}, "a time of zero or less"),
+        ({"runs": [[-1.0, 1.0]] * 6}, "a time of zero or less"),
+        ({"runs": [[10**400]] * 6}, "a number beyond 1e\\+300"),
+        ({"traffic": 10**400}, "a number beyond 1e\\+300"),
+        ({"work": -1}, "work is negative"),
+        ({"workload": {"two words": 1}}, "no plain word"),
+        ({"workload": {"batch": 10**400}}, "a number beyond 1e\\+300"),
+    ],
+)
+def test_a_sealed_measurement_that_is_unsound_is_refused_at_its_line(artifact, changes, problem):
+    """Whoever can write a record can seal it: the seal vouches for nothing else."""
+    rows = timed(batch=31)
+    rows[1] = msgspec.structs.replace(rows[1], **changes)
+    text = dumps(record_of(artifact, rows))
+    with pytest.raises(Fault, match=problem) as caught:
+        loads(text.encode(), "r.json")
+    line = text[: text.index('"latency", "unit": "s", "subject": "peer"')].count("\n") + 1
+    assert caught.value.place == f"r.json:{line}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"recorded": "yesterday"}, "no UTC time"),
+        ({"protocol": Protocol(1, 0, "t", 0)}, "0 runs"),
+        ({"protocol": Protocol(1, 6, "t", 10**400)}, "a number beyond"),
+    ],
+)
+def test_a_sealed_record_that_is_unsound_is_refused(artifact, changes, problem):
+    with pytest.raises(Fault, match=problem):
+        loads(dumps(record_of(artifact, [], **changes)).encode(), "r.json")
+
+
+def test_a_counter_may_come_from_one_run(artifact):
+    counter = measured("dram__bytes_read.sum", "kernel", [1e6], unit="B")
+    assert loads(dumps(record_of(artifact, [*timed(batch=1), counter])).encode(), "r.json")
 
 
 def test_a_record_filed_elsewhere_is_refused(record, tmp_path):

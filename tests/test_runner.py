@@ -112,7 +112,7 @@ def test_a_subject_that_raises_fails_alone(repository):
 WRONG = {
     "dtype": ("lambda x: (x * 2).int()", "is torch.int32, not torch.float64"),
     "shape": ("lambda x: x[:3] * 2", "has shape [3], not [64]"),
-    "type": ("lambda x: 3.0", "returned float where a tensor belongs"),
+    "type": ("lambda x: 3.0", "returned float where a plain tensor belongs"),
     "count": ("lambda x: (x * 2, x)", "returned 2 tensors, the reference 1"),
     "in place": ("lambda x: x.mul_(2)", "changed its input 0"),
     "one element": ("lambda x: torch.cat([x[:1], x[1:] * 2])", "exceeds the tolerance"),
@@ -181,6 +181,103 @@ def _wait_for_end(pid):
             return
         time.sleep(0.05)
     pytest.fail("the child lives on")
+
+
+def test_a_grandchild_in_a_session_of_its_own_ends_too(repository, tmp_path):
+    pid = tmp_path / "pid"
+    body = f"""
+    import subprocess
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    open({str(pid)!r}, "w").write(str(child.pid))
+    """
+    assert reproduce(artifact(repository, body)).record is not None
+    _wait_for_end(int(pid.read_text()))
+
+
+def test_a_script_that_cannot_begin_is_told_apart(repository):
+    found = artifact(repository, "good(run)")
+    script = found.folder / "reproduce.py"
+    for text, says in (("def reproduce(run:\n", "SyntaxError"), ("x = 1\n", "defines no function")):
+        script.write_text(text, encoding="utf-8")
+        outcome = reproduce(found)
+        assert not outcome.started
+        assert says in outcome.reason
+    assert reproduce(artifact(repository, "raise ValueError")).started
+
+
+def test_a_script_that_touches_its_records_makes_none(repository):
+    found = artifact(repository, "good(run)")
+    path = publish(reproduce(found).record, found.records)
+    artifact(repository, f"good(run)\nos.remove({str(path)!r})")
+    outcome = reproduce(found)
+    assert outcome.record is None
+    assert "the published records (restore them from git) changed" in outcome.reason
+
+
+def test_another_artifacts_files_are_not_to_be_used(repository):
+    artifact(repository, "pass", slug="other")
+    outcome = reproduce(artifact(repository, "import other.reproduce"))
+    assert "uses artifacts/other/reproduce.py; only artifacts/shared" in outcome.reason
+
+
+def test_a_data_file_of_shared_is_part_of_the_source(repository):
+    shared = repository.root / "artifacts" / "shared"
+    shared.mkdir()
+    (shared / "sizes.txt").write_text("64\n", encoding="utf-8")
+    body = f"good(run, int(open({str(shared / 'sizes.txt')!r}).read()))"
+    record = reproduce(artifact(repository, body)).record
+    assert "../shared/sizes.txt" in record.source.files
+
+
+def test_a_shared_module_edited_meanwhile_makes_no_record(repository):
+    shared = repository.root / "artifacts" / "shared"
+    shared.mkdir()
+    used = shared / "used.py"
+    used.write_text("value = 64\n", encoding="utf-8")
+    body = f"from shared import used\ngood(run)\nopen({str(used)!r}, 'a').write('# more')"
+    script = artifact(repository, body)
+    text = (script.folder / "reproduce.py").read_text("utf-8")
+    moved = text.replace("    from shared import used\n", "")
+    (script.folder / "reproduce.py").write_text("from shared import used\n" + moved, "utf-8")
+    assert "files of artifacts/shared changed" in reproduce(script).reason
+
+
+def test_hidden_and_nested_files_count_and_records_do_not(repository):
+    found = artifact(repository, "pass")
+    for name in ("impl/records/kernel.py", ".impl/k.cu", "records/x/y.json", "__pycache__/z.pyc"):
+        path = found.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x", encoding="utf-8")
+    assert list(found.digests([])) == [".impl/k.cu", "impl/records/kernel.py", "reproduce.py"]
+
+
+def test_garbage_in_the_events_is_a_fault_with_a_reason(repository):
+    body = """
+    events = sys.argv[sys.argv.index("--events") + 1]
+    open(events, "a").write("no event\\n")
+    """
+    assert "wrote into its events" in reproduce(artifact(repository, body)).reason
+
+
+def test_a_commit_that_was_stated_is_not_called_unmodified(repository):
+    record = reproduce(artifact(repository, "good(run)"), commit="0123abc").record
+    assert (record.source.commit, record.source.modified) == ("0123abc", None)
+
+
+def test_a_child_that_holds_the_interpreter_ends_with_its_parent(repository, tmp_path):
+    pid = tmp_path / "pid"
+    body = f"""
+    import re
+    open({str(pid)!r}, "w").write(str(os.getpid()))
+    re.match("(a+)+$", "a" * 60 + "b")
+    """
+    artifact(repository, body)
+    command = [sys.executable, "-m", "warplog", "reproduce", "tiny", "--out", str(tmp_path)]
+    home = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(command, cwd=repository.root, env=os.environ | home) as parent:
+        child = _wait_for_pid(pid)
+        parent.kill()
+    _wait_for_end(child)
 
 
 def test_two_reproductions_at_once_do_not_mix(repository):

@@ -1,6 +1,8 @@
 """Numbers as people read them."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from warplog.record import Interval
 from warplog.unit import pretty, pretty_interval
@@ -14,7 +16,7 @@ from warplog.unit import pretty, pretty_interval
         (9.996e-6, "s", "10.0 µs"),
         (999.9e9, "B/s", "1.00 TB/s"),
         (83.1, "s", "83.1 s"),
-        (1234.5, "s", "1234 s"),
+        (1234.5, "s", "1230 s"),
         (0, "s", "0 s"),
         (4.1e12, "B/s", "4.10 TB/s"),
         (9.9e14, "op/s", "990 TOP/s"),
@@ -37,3 +39,71 @@ def test_both_ends_of_an_interval_share_the_prefix_of_the_larger():
 def test_an_interval_that_looks_like_one_number_is_written_as_one():
     assert pretty_interval(Interval(33.11e-6, 33.12e-6), "s") == "33.1 µs"
     assert pretty_interval(Interval(0, 0), "rows") == "0 rows"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (12_346, "ratio", "12\u202f300×"),
+        (1234, "ratio", "1230×"),
+        (12_345.6, "s", "12\u202f300 s"),
+        (123_457, "rows", "123\u202f457 rows"),
+        (9_999, "rows", "9999 rows"),
+        (123_456.5, "rows", "123\u202f000 rows"),
+        (1e7, "", "10\u202f000\u202f000"),
+        (1e21, "B", "1 ZB"),
+        (1e300, "B", "1.00e+270 QB"),
+    ],
+)
+def test_only_whole_counts_have_more_than_three_digits(value, unit, words):
+    assert pretty(value, unit) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.9994, "99.9 %"),
+        (0.9996, "99.96 %"),
+        (0.99999, "99.999 %"),
+        (1.00001, "100.001 %"),
+        (1 - 2**-53, "99.99999999999999 %"),
+        (1.0, "100 %"),
+        (0.0, "0 %"),
+        (1e-12, "1.00e-10 %"),
+        (12, "1200 %"),
+    ],
+)
+def test_only_one_is_all_and_only_zero_is_nothing(value, words):
+    """So that no claim reads: refuted, 100 %, at least 100 %."""
+    assert pretty(value, "fraction") == words
+    assert pretty_interval(Interval(value, value), "fraction") == words
+
+
+@given(st.floats(-1e300, 1e300), st.sampled_from(["s", "B", "ratio", "fraction", "rows", ""]))
+def test_every_number_can_be_written(value, unit):
+    words = pretty(value, unit)
+    assert (float(words.split(" ")[0].rstrip("×").replace("\u202f", "")) == 0) == (value == 0)
+
+
+@pytest.mark.parametrize(
+    ("many", "one"),
+    [
+        ("kernels", "kernel"),
+        ("mismatches", "mismatch"),
+        ("classes", "class"),
+        ("entries", "entry"),
+        ("bytes", "byte"),
+        ("warp instructions", "warp instruction"),
+        ("SMs", "SM"),
+        ("indices", "index"),
+        ("ns", "ns"),
+        ("status", "status"),
+        ("rows/s", "rows/s"),
+        ("s", "s"),
+        ("B", "B"),
+    ],
+)
+def test_one_of_a_kind_is_singular(many, one):
+    assert pretty(1, many) == f"1 {one}"
+    assert pretty(0, many) == f"0 {many}"
+    assert pretty_interval(Interval(0, 1), many).endswith(many)

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from warplog.claim import Quantity, parse_workload
+from warplog.claim import Quantity
 from warplog.fault import Fault
 from warplog.names import nearest
 from warplog.passage import Passage
 from warplog.record import Workload
 from warplog.source import Artifact
+from warplog.workload import parse_workload
 
 KINDS = ("figure", "source")
 _MARK = re.compile(r"\s*(?:#|//)\s*(?P<end>end)?region(?:\s*:\s*(?P<name>.*?))?\s*\Z")

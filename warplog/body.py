@@ -1,24 +1,28 @@
 """Reads the narrative of an entry: its measured numbers, its blocks, its anchors.
 
-The rule kept here: a link to an anchor of the page is a claim, a value, a heading or a fault; what is
-inside code and comments is nobody's business. Positions are offsets into the file's text.
+The rule kept here: a link to an anchor of the page is a claim, a value, a heading or a fault; a measured
+number stands in a sentence; what is inside code and comments is nobody's business.
+Positions are offsets into the file's text.
 """
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from warplog import markup
+from warplog import hypertext, markup
 from warplog.block import KINDS, Block, read_block
 from warplog.fault import Fault
 from warplog.front import SECTIONS
 from warplog.markup import Fence, Heading, Link
 from warplog.names import nearest
 from warplog.passage import Passage
+from warplog.standing import standing_problems
 
 MARKER = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |\r?$)", re.MULTILINE)
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+_REMEDIES_AT_MOST = 20
 
 
 class Placed(Struct, frozen=True):
@@ -71,13 +75,15 @@ def read_body(text: str, start: int, place: str, ids: set[str], faults: list[Fau
             faults.append(fault)
         else:
             blocks += [Placed(fence.start, fence.end, block)] if block else []
+    source = markup.mask_code(text, fences)
+    measured = tuple(link for link in links if link.id in ids)
     for offset, problem, remedy in (
         *_link_problems(links, headings, ids),
-        *_heading_problems(links, headings, ids),
-        *_html_problems(prose, start),
+        *_heading_problems(measured, headings, ids),
+        *_html_problems(source, fences, start),
+        *standing_problems(measured, text, prose, source, start),
     ):
         faults.append(Fault(f"{place}:{markup.line_at(text, offset)}", problem, remedy))
-    measured = tuple(link for link in links if link.id in ids)
     return Body(text, prose, start, measured, tuple(blocks))
 
 
@@ -100,28 +106,37 @@ def _link_problems(
     links: list[Link], headings: list[Heading], ids: set[str]
 ) -> Iterator[tuple[int, str, str]]:
     anchors = {heading.id for heading in headings} | SECTIONS
+    unknown = 0
     for link in links:
         if link.id not in ids and link.id not in anchors:
-            problem = f"no claim, value or heading {link.id!r}"
-            yield link.start, problem, nearest(link.id, ids | anchors)
+            unknown += 1
+            few = unknown <= _REMEDIES_AT_MOST  # looking for the nearest takes its time
+            remedy = nearest(link.id, ids | anchors) if few else "mend the ones above first"
+            yield link.start, f"no claim, value or heading {link.id!r}", remedy
         if link.id in ids and "\n" in link.text:
             yield link.start, "a measured number spans lines", f"write [?](#{link.id})"
 
 
 def _heading_problems(
-    links: list[Link], headings: list[Heading], ids: set[str]
+    measured: Sequence[Link], headings: list[Heading], ids: set[str]
 ) -> Iterator[tuple[int, str, str]]:
+    starts = [link.start for link in measured]
     for heading in headings:
         if heading.level == 1:
             yield heading.start, "a heading of level 1", "the title is one; start at ##"
         if heading.id in ids:
             problem = f"the heading's anchor {heading.id!r} is a claim or a value too"
             yield heading.start, problem, "word the heading otherwise"
-        if any(link.id in ids and heading.start <= link.start < heading.end for link in links):
+        if bisect_left(starts, heading.start) < bisect_left(starts, heading.end):
             problem = "a measured number in a heading"
             yield heading.start, problem, "say it in the text below"
 
 
-def _html_problems(prose: str, start: int) -> Iterator[tuple[int, str, str]]:
-    for offset, found in markup.active_content(prose, start):
-        yield offset, f"active HTML {found[:40]!r}", "put it in backticks, or leave it out"
+def _html_problems(source: str, fences: list[Fence], start: int) -> Iterator[tuple[int, str, str]]:
+    remedy = "put it in backticks on one line, or leave it out"
+    offsets = markup.line_starts(source, start)
+    for each in hypertext.findings_in_source(source[start:]):
+        yield offsets[each.line] + each.column, f"active HTML: {each.what}", remedy
+    for fence in fences:
+        for each in hypertext.findings_in_source("", [fence.info]):
+            yield fence.start, f"active HTML: {each.what}", "leave it out"

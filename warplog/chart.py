@@ -9,7 +9,7 @@ from html import escape
 
 from msgspec import Struct
 
-from warplog.scale import Frame, Point, Series, apart, share, thinned
+from warplog.scale import LABEL_GAP, Frame, Point, Series, apart, share, thinned
 from warplog.unit import pretty
 
 COLOURS = ("#0b4f8a", "#b04f14", "#6f695e", "#8d877b")
@@ -69,7 +69,8 @@ def _lines(series: tuple[Series, ...], frame: Frame, unit: str, width: int) -> t
     right = width - min(longest * _CHARACTER + 12, width * 0.4)
     tick_words = [pretty(tick, unit) for tick in frame.ticks]
     left = max(len(words) for words in tick_words) * _CHARACTER + 8
-    box = Box(left, 10, right, _TALL if width > _NARROW else 0.6 * width)
+    tall = _TALL if width > _NARROW else 0.6 * width
+    box = Box(left, 10, right, max(tall, 10 + LABEL_GAP * len(series)))
 
     def x_of(value: float) -> float:
         return box.left + (box.right - box.left) * share(value, frame.first, frame.last, log=True)

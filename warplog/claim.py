@@ -5,12 +5,14 @@ within a run; and a claim about several workloads is refuted by any one of them.
 """
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
-from warplog.record import Interval, Measurement, Number, Record, Workload
+from warplog.record import Interval, Measurement, Number, Record, Workload, compact
+from warplog.sound import usable
+from warplog.workload import plain
 
 AA_METRIC = "latency_again"
 WORK_CEILING = "bf16"
@@ -20,7 +22,6 @@ DERIVED = {
     "rate": "op/s",
     "roofline_fraction": "fraction",
 }
-
 
 UNITS = {**DERIVED, "latency": "s", "host_time": "s", "error": "fraction"}
 
@@ -67,14 +68,25 @@ class Claim(Quantity, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def bounds(self) -> Interval:
-        """The values under which the claim holds; open ends are infinite."""
+        """The values under which the claim holds; open ends are infinite.
+
+        A bound that is not whole is rounded to six significant digits, as the numbers of a record are:
+        ``equals: 0.1234567`` holds where 0.123457 was measured. A bound too large for arithmetic is
+        infinite.
+        """
         if self.equals is not None:
-            return Interval(float(self.equals), float(self.equals))
+            return Interval(_bound(self.equals), _bound(self.equals))
         if self.between is not None:
-            return Interval(float(self.between[0]), float(self.between[1]))
-        low = float("-inf") if self.at_least is None else float(self.at_least)
-        high = float("inf") if self.at_most is None else float(self.at_most)
+            return Interval(_bound(self.between[0]), _bound(self.between[1]))
+        low = -math.inf if self.at_least is None else _bound(self.at_least)
+        high = math.inf if self.at_most is None else _bound(self.at_most)
         return Interval(low, high)
+
+
+def _bound(value: Number) -> float:
+    if not usable(value):
+        return math.inf if value > 0 else -math.inf if value < 0 else math.nan
+    return float(compact(value))
 
 
 class Reading(Struct, frozen=True):
@@ -106,6 +118,11 @@ class Judgement(Struct, frozen=True):
         return Interval.of([value for reading in self.readings for value in reading.runs])
 
     @property
+    def runs(self) -> int:
+        """The number of runs behind the reading that has the fewest; 0 where there are none."""
+        return min((len(reading.runs) for reading in self.readings), default=0)
+
+    @property
     def unit(self) -> str:
         """The unit of the readings; empty where there are none."""
         return self.readings[0].unit if self.readings else ""
@@ -121,9 +138,13 @@ class Unmeasured(Exception):
 
 
 def matches(measurement: Measurement, quantity: Quantity) -> bool:
-    """Return whether `measurement` is of a workload that `quantity` speaks of."""
+    """Return whether `measurement` is of a workload that `quantity` speaks of.
+
+    A text that spells a number is that number, since an entry cannot tell them apart.
+    """
     sizes = measurement.workload
-    return all(sizes.get(key) == value for key, value in quantity.workload.items())
+    wanted = quantity.workload.items()
+    return all(key in sizes and plain(sizes[key]) == plain(value) for key, value in wanted)
 
 
 def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tuple[Reading, ...]:
@@ -152,21 +173,38 @@ def _derive(
 ) -> Reading:
     """Turn one measurement into the reading that `quantity` asks for."""
     taken = found.medians
+    unit = DERIVED.get(quantity.metric, found.unit)
+    noise = None
     if quantity.metric == "speedup":
         over = _same_workload(record, "latency", quantity.over or "", found.workload)
-        ratios = tuple(base / own for base, own in zip(over.medians, taken, strict=True))
-        return Reading(found.workload, "ratio", ratios, aa_floor(record, found.workload))
-    if quantity.metric in ("bandwidth", "rate"):
+        values = _ratios(over.medians, taken)
+        noise = aa_floor(record, found.workload)
+    elif quantity.metric in ("bandwidth", "rate"):
         amount = found.traffic if quantity.metric == "bandwidth" else found.work
         if amount is None:
             message = f"the script states no traffic= or work= for {quantity.subject!r}"
             raise Unmeasured(message)
-        unit = DERIVED[quantity.metric]
-        return Reading(found.workload, unit, tuple(amount / seconds for seconds in taken))
-    if quantity.metric == "roofline_fraction":
-        least = floor(found, ceilings)
-        return Reading(found.workload, "fraction", tuple(least / seconds for seconds in taken))
-    return Reading(found.workload, found.unit, tuple(taken))
+        values = _ratios([amount] * len(taken), taken)
+    elif quantity.metric == "roofline_fraction":
+        values = _ratios([floor(found, ceilings)] * len(taken), taken)
+    else:
+        values = tuple(taken)
+    return Reading(found.workload, unit, values, noise)
+
+
+def _ratios(above: Sequence[Number], below: Sequence[Number]) -> tuple[float, ...]:
+    """Return `above` over `below`, run by run, or raise Unmeasured where that is no number."""
+    if len(above) != len(below):
+        message = f"measured in {len(above)} and in {len(below)} runs, which do not pair"
+        raise Unmeasured(message)
+    try:
+        found = tuple(one / two for one, two in zip(above, below, strict=True))
+    except (ZeroDivisionError, OverflowError):
+        found = (math.inf,)
+    if not all(map(usable, found)):
+        message = "a time is too short to divide by"
+        raise Unmeasured(message)
+    return found
 
 
 def _same_workload(record: Record, metric: str, subject: str, workload: Workload) -> Measurement:
@@ -182,7 +220,7 @@ def aa_floor(record: Record, workload: Workload) -> Interval | None:
     for again in record.measurements:
         if again.metric == AA_METRIC and again.workload == workload and again.runs:
             first = _same_workload(record, "latency", again.subject, workload)
-            ratios = [one / two for one, two in zip(first.medians, again.medians, strict=True)]
+            ratios = _ratios(first.medians, again.medians)
             widest = max(abs(ratio - 1) for ratio in ratios)
             return Interval(1 - widest, 1 + widest)
     return None
@@ -195,11 +233,11 @@ def floor(measurement: Measurement, ceilings: Record | None) -> float:
     if ceilings is None:
         message = "no record of the artifact ceilings for this device"
         raise Unmeasured(message)
-    times = []
+    times: list[float] = []
     if measurement.traffic is not None:
-        times.append(measurement.traffic / ceiling(ceilings, "bandwidth"))
+        times += _ratios([measurement.traffic], [ceiling(ceilings, "bandwidth")])
     if measurement.work is not None:
-        times.append(measurement.work / ceiling(ceilings, "rate"))
+        times += _ratios([measurement.work], [ceiling(ceilings, "rate")])
     if not times:
         message = "the script states no traffic= or work= for it"
         raise Unmeasured(message)
@@ -210,12 +248,12 @@ def ceiling(ceilings: Record, metric: str) -> float:
     """Return the best that this device did: the highest bandwidth (bytes per second, cold L2) of any
     subject in the record `ceilings`, or the highest rate (operations per second) of its bf16 matmuls.
     """
-    rates = []
+    rates: list[float] = []
     for each in ceilings.measurements:
         amount = each.traffic if metric == "bandwidth" else each.work
         counts = each.cache != "warm" if metric == "bandwidth" else WORK_CEILING in each.subject
         if each.metric == "latency" and each.runs and amount and counts:
-            rates.append(amount / min(each.medians))
+            rates += _ratios([amount], [min(each.medians)])
     if not rates:
         message = f"the record of ceilings measured no {metric}"
         raise Unmeasured(message)
@@ -250,35 +288,3 @@ def compare(measured: Interval, bounds: Interval) -> Verdict:
 def _is_noise(reading: Reading) -> bool:
     noise = reading.noise
     return noise is not None and compare(reading.interval, noise) is Verdict.SUPPORTED
-
-
-def spell(workload: Workload) -> str:
-    """Write a workload as an entry does: ``batch=31 length=4096``."""
-    return " ".join(f"{key}={value}" for key, value in workload.items())
-
-
-def parse_workload(text: str) -> dict[str, Any]:
-    """Read ``batch=31 length=4096``; raise ValueError with what is wrong."""
-    sizes: dict[str, Any] = {}
-    for word in str(text).split():
-        key, equals, value = word.partition("=")
-        if not (key and equals and value):
-            message = f"{word!r} is not name=value"
-            raise ValueError(message)
-        if key in sizes:
-            message = f"{key!r} is given twice"
-            raise ValueError(message)
-        sizes[key] = _scalar(value)
-    return sizes
-
-
-def _scalar(text: str) -> int | float | str:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return number if math.isfinite(number) else text

@@ -4,17 +4,20 @@ The rule kept here: what a person can mend is one line with place, problem and r
 Exit status: 0 as published, 1 something differs or is wrong, 2 it could not run.
 """
 
+import contextlib
 import json
+import re
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from warplog import entry as entries
 from warplog.check import check as faults_of
+from warplog.entry import Entry
 from warplog.fault import Fault, Faults
 from warplog.record import schema as record_schema
 from warplog.record import write_whole
@@ -60,10 +63,9 @@ def reproduce(
     present = runner.gpus()
     if present and gpu >= present:
         raise Fault("warplog reproduce", f"there is no GPU {gpu}", f"use 0 to {present - 1}")
-    options = runner.Options(runs, time_limit, commit=commit, aside=_aside(repository, out))
-    found, _ = entries.load_all(repository)
-    one = session.Session(repository, found, options, publish, _console())
-    raise typer.Exit(max(one.reproduce(each, gpu if present else None) for each in artifacts))
+    options = runner.Options(runs, time_limit, commit=_hex(commit), aside=_aside(repository, out))
+    one = session.Session(repository, _entries(repository), options, publish, _console())
+    raise typer.Exit(max(one.reproduce_all(artifacts, [gpu] if present else [])))
 
 
 @app.command()
@@ -73,9 +75,13 @@ def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> Non
 
     repository = Repository.find(Path.cwd())
     options = runner.Options(runs, time_limit, aside=_aside(repository, out))
-    found, _ = entries.load_all(repository)
-    one = session.Session(repository, found, options, publish=False, console=_console())
-    raise typer.Exit(one.verify(repository.artifacts(), runner.gpus()))
+    one = session.Session(
+        repository, _entries(repository), options, publish=False, console=_console()
+    )
+    artifacts = repository.artifacts()
+    statuses = one.reproduce_all(artifacts, list(range(runner.gpus())))
+    one.summary(artifacts, statuses)
+    raise typer.Exit(max(statuses, default=session.SAME))
 
 
 @app.command()
@@ -94,15 +100,14 @@ def fill(names: Names = None) -> None:
     """Write the measured numbers into the entries named (all, if none is): text, never claims."""
     repository = Repository.find(Path.cwd())
     found, faults = entries.load_all(repository)
-    wanted = {Path(name).name for name in names or []}
-    chosen = [each for each in found if not wanted or {each.slug, each.path.name} & wanted]
-    if wanted and not chosen:
-        raise Faults(faults) if faults else _no_such(", ".join(names or []), repository)
+    chosen = [_entry(name, found, faults, repository) for name in names or []] or found
     for each in chosen:
         text = entries.fill(each, repository)
         if text != each.body.text:
             write_whole(each.path, text)
             typer.echo(f"filled {each.path.name}")
+    if faults and not names:
+        raise Faults(faults)
 
 
 @app.command()
@@ -129,6 +134,21 @@ def _aside(repository: Repository, out: Path | None) -> Path:
     return out or repository.root / ".warplog"
 
 
+def _hex(commit: str | None) -> str | None:
+    """Return a stated commit, or raise Fault for what is no commit's name."""
+    if commit is not None and not re.fullmatch(r"[0-9a-f]{7,64}", commit):
+        raise Fault("--commit", f"{commit!r} is no commit", "give 7 to 64 hexadecimal digits")
+    return commit
+
+
+def _entries(repository: Repository) -> list[Entry]:
+    """Return the entries that are right; the claims of the others cannot be compared, and we say so."""
+    found, faults = entries.load_all(repository)
+    for fault in faults:
+        typer.echo(f"note: {fault}", err=True)
+    return found
+
+
 def _list(repository: Repository) -> None:
     found, _ = entries.load_all(repository)
     typer.echo("What can be reproduced:")
@@ -138,23 +158,26 @@ def _list(repository: Repository) -> None:
 
 
 def _artifact(repository: Repository, name: str) -> Artifact:
-    """Return the artifact that `name` means: its own slug, its entry's, or the entry's file."""
+    """Return the artifact that `name` means: its own slug, its entry's, or the file of either."""
     known = {artifact.slug: artifact for artifact in repository.artifacts()}
-    if name in known:
-        return known[name]
     stem = Path(name).name
     found, _ = entries.load_all(repository)
-    for each in found:
-        if stem in (each.slug, each.path.name, each.path.stem) and each.artifact in known:
-            return known[each.artifact]
-    if stem in known and Path(name).is_dir():
+    if name in known or (stem in known and Path(name).is_dir()):
         return known[stem]
-    raise _no_such(name, repository)
+    return known[_entry(name, found, [], repository).artifact]
 
 
-def _no_such(name: str, repository: Repository) -> Fault:
+def _entry(name: str, found: list[Entry], faults: list[Fault], repository: Repository) -> Entry:
+    """Return the entry that `name` means, by slug or file, or raise what is wrong with it."""
+    stem = Path(name).name
+    for each in found:
+        if stem in (each.slug, each.path.name, each.path.stem):
+            return each
+    own = [fault for fault in faults if stem in fault.place]
+    if own:
+        raise Faults(own)
     known = ", ".join(artifact.slug for artifact in repository.artifacts()) or "none yet"
-    return Fault("warplog", f"no entry or artifact is called {name!r}", f"use one of: {known}")
+    raise Fault("warplog", f"no entry or artifact is called {name!r}", f"use one of: {known}")
 
 
 class Stopped(BaseException):
@@ -175,8 +198,15 @@ def main() -> None:
     try:
         app()
     except (Fault, Faults) as fault:
-        typer.echo(str(fault), err=True)
-        sys.exit(2 if isinstance(fault, Fault) else 1)
+        _end(str(fault), 2 if isinstance(fault, Fault) else 1)
     except Stopped:
-        typer.echo("stopped; no published record was changed", err=True)
-        sys.exit(130)
+        _end("stopped; no published record was changed", 130)
+    except OSError as error:
+        _end(f"warplog: {error}; free some space or choose another folder with --out", 2)
+
+
+def _end(words: str, status: int) -> NoReturn:
+    """Say `words` where errors are read, and end; where even that cannot be written, just end."""
+    with contextlib.suppress(OSError):
+        typer.echo(words, err=True)
+    sys.exit(status)

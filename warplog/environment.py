@@ -4,9 +4,11 @@ The rule kept here: everything that can change a number is named, and nothing th
 host or a path ever is. What cannot be read is absent, never guessed.
 """
 
+import getpass
 import os
 import platform
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,10 @@ VARIABLES = (
 )
 PACKAGES = ("torch", "triton", "numpy")
 _PLAIN_VALUE = re.compile(r"[\w.,:=+-]{0,60}\Z")
+_PATH = re.compile(r"(?<![\w.…])(?:~|[A-Za-z]:)?[\\/](?:[^\s\\/'\"<>|:]+[\\/])+")
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|[\w.+-]+@[\w-]+\.[\w.-]+")
+_COMMON_NAMES = {"root", "user", "home", "localhost", ""}
+SHORTEST_NAME = 3
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 _SLOWED = {
@@ -171,3 +177,29 @@ def variables() -> dict[str, str]:
 def system() -> str:
     """Return the operating system's kind and the processor's: ``Linux x86_64``."""
     return f"{platform.system()} {platform.machine()}"
+
+
+def about(where: torch.device, requirements: Path | None) -> dict[str, Any]:
+    """Return all that is named of this process's environment, clocks aside."""
+    return {
+        "device": slug(where),
+        "gpu": gpu(where),
+        "driver": driver() if where.type == "cuda" else None,
+        "python": sys.version.split()[0],
+        "system": system(),
+        "packages": packages(requirements),
+        "variables": variables(),
+    }
+
+
+def scrub(text: str) -> str:
+    """Return `text` without what could name a person, a host or a place on this machine: of an
+    absolute path only the last part is left, and the user's and the host's names are not shown.
+    """
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    shown = _ADDRESS.sub("(address)", _PATH.sub("…/", shown))
+    private = {getpass.getuser(), platform.node(), Path.home().name} - _COMMON_NAMES
+    for word in sorted(private, key=len, reverse=True):
+        if len(word) >= SHORTEST_NAME:
+            shown = re.sub(rf"\b{re.escape(word)}\b", "(name)", shown)
+    return shown

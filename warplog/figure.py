@@ -12,13 +12,14 @@ from msgspec import Struct
 
 from warplog import chart
 from warplog.block import FigureBlock
-from warplog.claim import Reading, Unmeasured, readings, spell
+from warplog.claim import Reading, Unmeasured, readings
 from warplog.evidence import Evidence
 from warplog.fault import Fault
 from warplog.names import nearest
 from warplog.record import Interval
-from warplog.scale import Point, Series, frame_of
+from warplog.scale import TINIEST, Point, Series, frame_of
 from warplog.unit import pretty, pretty_interval
+from warplog.workload import plain, spell
 
 
 class Panel(Struct, frozen=True):
@@ -71,7 +72,7 @@ def _point(reading: Reading, block: FigureBlock) -> Point:
     if block.axis not in reading.workload:
         remedy = nearest(block.axis, reading.workload)
         raise Fault(block.place, f"figure: no size {block.axis!r} to be the axis", remedy)
-    x = reading.workload[block.axis]
+    x = plain(reading.workload[block.axis])
     if isinstance(x, str) and block.kind == "lines":
         problem = f"figure: {block.axis}={x} is no number"
         raise Fault(block.place, problem, "use the kind ratios, or a size that is a number")
@@ -92,10 +93,10 @@ def _refuse_undrawable(points: list[Point], subject: str, block: FigureBlock) ->
         problem = f"figure: several workloads of {subject!r} have {twice}"
         raise Fault(block.place, problem, "name the other sizes in `workload:`")
     lowest = min(point.interval.low for point in points)
-    if lowest <= 0 and (block.kind == "ratios" or block.scale == "log"):
+    if lowest < TINIEST and (block.kind == "ratios" or block.scale == "log"):
         problem = f"figure: {lowest:g} of {subject!r} has no place on a logarithmic axis"
         raise Fault(block.place, problem, "add `scale: linear`, or leave it out")
-    if block.kind == "lines" and points[0].x <= 0:
+    if block.kind == "lines" and points[0].x < TINIEST:
         problem = f"figure: {points[0].label} has no place on a logarithmic axis"
         raise Fault(block.place, problem, "leave that size out with `workload:`")
 

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from warplog.claim import Claim, Quantity, Reported, parse_workload
+from warplog.claim import Claim, Quantity, Reported
 from warplog.fault import Fault
 from warplog.passage import Passage
+from warplog.sound import usable
+from warplog.workload import parse_workload
 
 BOUNDS = ("at_least", "at_most", "equals", "between")
 SECTIONS = {"claims", "measured-values", "code", "provenance", "reproduce"}
@@ -157,7 +159,7 @@ def _check_bounds(claim: Claim, part: Passage) -> None:
 
 
 def _check_reported(reported: Reported, part: Passage) -> None:
-    if isinstance(reported.value, float) and not math.isfinite(reported.value):
+    if not usable(reported.value):
         raise part.fault("value: is not finite", "write the number or words", "reported", "value")
     if reported.url is not None and not reported.url.startswith(("https://", "http://")):
         problem = f"url: {reported.url[:80]!r} is no address"

@@ -7,27 +7,25 @@ them and keeps every offset. A code block that is only indented counts as prose:
 
 import re
 import unicodedata
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
 _FENCE = re.compile(
     r"^(?P<indent>[ \t>]*)(?P<mark>`{3,}|~{3,})(?P<info>[^\r\n]*)\r?$", re.MULTILINE
 )
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_CODE = re.compile(r"(?<![\\`])(`+)(?!`)(?:(?!\n[ \t\r]*\n)[\s\S])+?(?<!`)\1(?!`)")
+_RUN = re.compile(r"`+")
+_BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
 _LINK = re.compile(r"(?<![\\!])\[(?P<text>[^\[\]]*)\]\(#(?P<id>[^()\s]*)(?:\s+\"[^\"\n]*\")?\)")
-_ATX = re.compile(r"^(?P<mark>#{1,6})[ \t]+(?P<title>[^\r\n]*?)[ \t#]*\r?$", re.MULTILINE)
+_ATX = re.compile(r"^(?P<mark>#{1,6})[ \t]+(?P<title>[^\r\n]*)\r?$", re.MULTILINE)
 _SETEXT = re.compile(r"^(?P<title>[^\s>#|-][^\r\n]*)\r?\n(?P<mark>=+|-+)[ \t]*\r?$", re.MULTILINE)
-_EXPLICIT_ID = re.compile(r"\{:?[^{}]*#(?P<id>[^\s{}]+)[^{}]*\}\s*$")
+_ATTRIBUTES = re.compile(r"\{:?(?P<words>[^{}]*)\}\Z")
 _INLINE_LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")
-_ACTIVE = re.compile(
-    r"<\s*/?\s*(?:script|iframe|object|embed|form|base|meta|link|style)\b"
-    r"|<[^<>]*[\s/\"']on[a-z]+\s*=|(?:java|vb)script\s*:|data\s*:\s*text/html",
-    re.IGNORECASE,
-)
 _NUMBER = re.compile(
-    r"(?<![\w.^])\d+(?:[.,\u202f]\d+)*"
+    r"(?<![\w.^])(?<!\d[,\u202f])\d+(?:[.,\u202f]\d+)*"
     r"(?:[ \u00a0\u202f]?(?:%|×(?![ \u00a0]?\d)|°C|(?:"
     r"[pnmuµμ]s|[kKMGTP]i?B(?:/s)?|B/s|[kMGTP]?(?:FL)?OPS?/s|[kMGTP]?FLOPS|[kMG]Hz|Hz|[mk]?W"
     r"|(?:milli|micro|nano)?seconds?|cycles|percent"
@@ -70,7 +68,18 @@ class Heading(Struct, frozen=True):
 
 def line_at(text: str, offset: int) -> int:
     """Return the number of the line that holds `offset`; the first is 1."""
-    return text.count("\n", 0, offset) + 1
+    return bisect_left(_line_ends(text), offset) + 1
+
+
+@lru_cache(maxsize=4)
+def _line_ends(text: str) -> list[int]:
+    """Return the offset of every newline; kept, because a text with one fault often has many."""
+    return [match.start() for match in re.finditer("\n", text)]
+
+
+def line_starts(text: str, start: int) -> list[int]:
+    """Return the offset of each line of ``text[start:]``, the first of which may be a part."""
+    return [start, *(match.end() for match in re.compile("\n").finditer(text, start))]
 
 
 def line_around(text: str, offset: int) -> str:
@@ -109,14 +118,64 @@ def _fence(text: str, opened: re.Match[str], inner_end: int, end: int, *, closed
 
 def mask(text: str, blocks: list[Fence]) -> str:
     """Blank `blocks`, inline code and comments; every offset and every line stays where it is."""
+    masked = _without(text, [(block.start, block.end) for block in blocks])
+    masked = _without(masked, code_spans(masked))
+    return _without(masked, comments(masked))
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
     pieces, last = [], 0
-    for block in blocks:
-        pieces += [text[last : block.start], blank(text[block.start : block.end])]
-        last = block.end
-    masked = "".join([*pieces, text[last:]])
-    for pattern in (_CODE, _COMMENT):
-        masked = pattern.sub(lambda match: blank(match[0]), masked)
-    return masked
+    for start, end in spans:
+        pieces += [text[last:start], blank(text[start:end])]
+        last = end
+    return "".join([*pieces, text[last:]])
+
+
+def mask_code(text: str, blocks: list[Fence]) -> str:
+    """Blank `blocks` and what is inline code on one line: what is left may be HTML to Markdown, which
+    looks for HTML at the start of each line before it looks for code.
+    """
+    masked = _without(text, [(block.start, block.end) for block in blocks])
+    spans = [each for each in code_spans(masked) if "\n" not in masked[slice(*each)]]
+    return _without(masked, spans)
+
+
+def code_spans(text: str) -> list[tuple[int, int]]:
+    """Return where inline code starts and ends: runs of as many backticks within one paragraph."""
+    found: list[tuple[int, int]] = []
+    start = 0
+    for end in [*(match.start() for match in _BLANK_LINE.finditer(text)), len(text)]:
+        found += _code_between(text, start, end)
+        start = end
+    return found
+
+
+def _code_between(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    runs = list(_RUN.finditer(text, start, end))
+    later: defaultdict[int, list[re.Match[str]]] = defaultdict(list)
+    for run in reversed(runs):
+        later[len(run[0])].append(run)
+    last = start
+    for run in runs:
+        same = later[len(run[0])]
+        same.pop()
+        escaped = run.start() > 0 and text[run.start() - 1] == "\\"
+        if run.start() < last or escaped or not same:
+            continue
+        last = same[-1].end()
+        yield run.start(), last
+
+
+def comments(text: str) -> list[tuple[int, int]]:
+    """Return where HTML comments start and end; one that is never closed is none."""
+    found, start = [], text.find("<!--")
+    while start >= 0:
+        end = text.find("-->", start + 4)
+        if end < 0:
+            break
+        found.append((start, end + 3))
+        start = text.find("<!--", end + 3)
+    return found
 
 
 def blank(text: str) -> str:
@@ -135,27 +194,31 @@ def links(masked: str, start: int = 0) -> list[Link]:
 def headings(text: str, masked: str, start: int = 0) -> list[Heading]:
     """Return the headings with the anchors that Python-Markdown's toc gives them."""
     found: list[Heading] = []
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     matches = [*_ATX.finditer(masked, start), *_SETEXT.finditer(masked, start)]
     for match in sorted(matches, key=lambda each: each.start()):
         mark = match["mark"]
         level = len(mark) if mark.startswith("#") else "=-".index(mark[0]) + 1
-        anchor = _anchor(text[slice(*match.span("title"))], taken)
-        taken.add(anchor)
-        found.append(Heading(level, anchor, match.start(), match.end()))
+        title = text[slice(*match.span("title"))].rstrip(" \t\r")
+        title = title.rstrip(" \t#") if mark.startswith("#") else title
+        found.append(Heading(level, _anchor(title, taken), match.start(), match.end()))
     return found
 
 
-def _anchor(title: str, taken: set[str]) -> str:
-    explicit = _EXPLICIT_ID.search(title)
-    if explicit:
-        return explicit["id"]
-    words = _INLINE_LINK.sub(r"\1", title).replace("`", "").replace("*", "")
-    anchor, count = slugify(words), 0
-    unique = anchor
+def _anchor(title: str, taken: dict[str, int]) -> str:
+    """Return the anchor of a heading; `taken` holds the last number that each anchor was given."""
+    attributes = _ATTRIBUTES.search(title)
+    words = attributes["words"].split() if attributes else []
+    explicit = next((word[1:] for word in words if word.startswith("#") and word != "#"), None)
+    if explicit is not None:
+        taken.setdefault(explicit, 0)
+        return explicit
+    plain = _INLINE_LINK.sub(r"\1", title).replace("`", "").replace("*", "")
+    anchor = unique = slugify(plain)
     while not unique or unique in taken:
-        count += 1
-        unique = f"{anchor}_{count}"
+        taken[anchor] = taken.get(anchor, 0) + 1
+        unique = f"{anchor}_{taken[anchor]}"
+    taken.setdefault(unique, 0)
     return unique
 
 
@@ -163,12 +226,6 @@ def slugify(words: str) -> str:
     """Return the anchor of a heading as Python-Markdown's `toc` extension makes it by default."""
     plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode("ascii")
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
-
-
-def active_content(masked: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield the offset and the text of HTML that could run a program in a reader's browser."""
-    for match in _ACTIVE.finditer(masked, start):
-        yield match.start(), match[0]
 
 
 def measured_numbers(prose: str, start: int = 0) -> Iterator[tuple[int, str]]:

@@ -8,8 +8,9 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from warplog.claim import DERIVED, Quantity, matches, spell
+from warplog.claim import DERIVED, Quantity, matches
 from warplog.record import Measurement, Record
+from warplog.workload import spell
 
 _SHOWN = 8
 

@@ -7,6 +7,7 @@ escaped where it is shown. What was measured from other source is not shown as c
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -16,19 +17,26 @@ from warplog import figure, verdicts
 from warplog.block import Block, FigureBlock, SourceBlock, excerpt
 from warplog.entry import Entry
 from warplog.evidence import Archive, Evidence, Known
+from warplog.fault import Fault
+from warplog.hypertext import Reader
 from warplog.listing import listing
 from warplog.provenance import duration, provenance_table, record_link
 
 ROOT = "../../"
 _TOKEN = re.compile(r"<p>\s*(wl[0-9a-f]{16}b[0-9]+e)\s*</p>|(wl[0-9a-f]{16}[bi][0-9]+e)")
+_ANY_TOKEN = re.compile(r"wl[0-9a-f]{16}[bi][0-9]+e")
 _MARKER = "<!-- warplog: entries -->"
 
 
 class Page(Struct, frozen=True):
-    """Markdown with tokens, and the HTML that each token stands for."""
+    """Markdown with tokens, and the HTML that each token stands for.
+
+    `numbers` are the tokens of measured numbers with the places of their links.
+    """
 
     markdown: str
     html: dict[str, str]
+    numbers: dict[str, str] = {}
 
 
 class Tokens:
@@ -57,15 +65,34 @@ def substitute(html: str, tokens: dict[str, str]) -> str:
     return _TOKEN.sub(lambda match: tokens.get(match[1] or match[2], match[0]), html)
 
 
+def refuse_active(html: str, page: Page, place: str) -> None:
+    """Raise Fault where the author's rendered prose, still with its tokens, could run something in a
+    reader's browser, or where a measured number does not stand in prose. `place` is the entry's file.
+    """
+    reader = Reader()
+    reader.read(html)
+    for finding in reader.findings:
+        problem = f"active HTML on the page: {finding.what}"
+        raise Fault(place, problem, "put it in backticks, or leave it out")
+    prose = " ".join(reader.prose)
+    shown = Counter(_ANY_TOKEN.findall(prose))
+    everywhere = Counter(_ANY_TOKEN.findall(html))
+    for token, link in page.numbers.items():
+        if not shown[token] or shown[token] != everywhere[token]:
+            problem = "a measured number in code, in a link, in a heading or in an attribute"
+            raise Fault(link, problem, "write it in a sentence of its own")
+
+
 def write(entry: Entry, known: Known) -> Page:
     """Return the page of `entry` from the records of its artifact, or raise Fault at a block's line
     where a figure or a listing cannot be made.
     """
     tokens = Tokens(entry.body.text)
     devices = in_order(entry, known)
+    numbers: dict[str, str] = {}
     parts = [
         tokens.block(_head(entry, known)),
-        _narrative(entry, known, devices, tokens),
+        _narrative(entry, known, devices, tokens, numbers),
         "\n\n## Claims",
         tokens.block(verdicts.claims_table(entry, devices) + verdicts.failures(devices)),
     ]
@@ -76,7 +103,7 @@ def write(entry: Entry, known: Known) -> Page:
     parts += ["## Reproduce", tokens.block(_reproduce(entry, known))]
     if devices:
         parts += ["## Provenance", tokens.block(provenance_table(devices, ROOT))]
-    return Page("".join(parts), tokens.html)
+    return Page("".join(parts), tokens.html, numbers)
 
 
 def in_order(entry: Entry, known: Known) -> list[Evidence]:
@@ -115,13 +142,24 @@ def notices(entry: Entry, evidence: Evidence | None) -> str:
     return "".join(f'<p class="wl-notice" role="note">{escape(each)}</p>' for each in words)
 
 
-def _narrative(entry: Entry, known: Known, devices: Sequence[Evidence], tokens: Tokens) -> str:
-    """Return the author's prose with a token for each measured number and each block."""
+def _narrative(
+    entry: Entry,
+    known: Known,
+    devices: Sequence[Evidence],
+    tokens: Tokens,
+    numbers: dict[str, str],
+) -> str:
+    """Return the author's prose with a token for each measured number and each block.
+
+    Adds the tokens of the numbers to `numbers`, with the places of their links.
+    """
     evidence = known.devices.get(entry.device)
     changes: list[tuple[int, int, str]] = []
     for link in entry.body.links:
         html = verdicts.value(link.id, entry.quantities[link.id], evidence)
-        changes.append((link.start, link.end, tokens.inline(html)))
+        token = tokens.inline(html)
+        numbers[token] = entry.at(link.start)
+        changes.append((link.start, link.end, token))
     figures = 0
     for placed in entry.body.blocks:
         figures += isinstance(placed.block, FigureBlock)

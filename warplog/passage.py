@@ -19,10 +19,12 @@ _YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeErr
 _PLAIN_TAGS = {
     f"tag:yaml.org,2002:{kind}" for kind in ["str", "int", "float", "bool", "null", "map", "seq"]
 }
-_FLOAT = (
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z"
     r"|[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z"
 )
+_BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
 _REMEDIES = {
     "float": "write a plain number in SI units, without quotes",
     "`int": "write a plain whole number",
@@ -35,14 +37,33 @@ _T = TypeVar("_T", bound=Struct)
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as an author means it: no dates that turn into objects, and ``1e-5`` is a number."""
+    """YAML as an author means it, which is that of 1.2 without octal and hexadecimal numbers.
+
+    ``1e-5`` is a number, ``010`` is ten, and ``1:30``, ``0x1f``, ``1_000``, ``yes`` and dates are text.
+    """
 
 
+def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> int | float:
+    """Return the number that a plain scalar spells, or raise ValueError for an explicit tag's text."""
+    text = str(loader.construct_scalar(node))
+    if _INT.match(text):
+        return int(text)
+    if not _FLOAT.match(text):
+        message = f"{text[:80]!r} is no plain number"
+        raise ValueError(message)
+    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_OURS = (":timestamp", ":float", ":int", ":bool")
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, rule) for tag, rule in rules if not tag.endswith((":timestamp", ":float"))]
+    first: [(tag, rule) for tag, rule in rules if not tag.endswith(_OURS)]
     for first, rules in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(_FLOAT), list("-+0123456789."))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("tTfF"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+_Loader.add_constructor("tag:yaml.org,2002:int", _number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 
 class Passage(Struct, frozen=True):

@@ -5,6 +5,7 @@ so that a good file costs one parse. JSON is read as the YAML flow style that it
 """
 
 import re
+from functools import lru_cache
 
 import yaml
 
@@ -24,10 +25,7 @@ def line_of(text: bytes | str, path: str | list[str], first: int = 1) -> int:
     the walk at its parent.
     """
     steps = steps_of(path) if isinstance(path, str) else path
-    try:
-        node = yaml.compose(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError):
-        return first
+    node = _composed(text)
     line = node.start_mark.line if node is not None else 0
     for step in steps:
         child = _child(node, step)
@@ -35,6 +33,32 @@ def line_of(text: bytes | str, path: str | list[str], first: int = 1) -> int:
             break
         line, node = child
     return first + line
+
+
+def line_of_repeated(text: bytes | str, key: str) -> int:
+    """Return the line of the first `key` that a mapping of `text` gives for the second time, or 1."""
+    pending, lines = [_composed(text)], []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        elif isinstance(node, yaml.MappingNode):
+            found = [one.start_mark.line for one, _ in node.value if one.value == key]
+            lines += found[1:]
+            pending += [value for _, value in node.value]
+    return 1 + min(lines, default=0)
+
+
+@lru_cache(maxsize=4)
+def _composed(text: bytes | str) -> yaml.Node | None:
+    """Return the nodes of `text` with their positions; None where it cannot be read.
+
+    Kept, because a text with one fault often has many.
+    """
+    try:
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def _child(node: yaml.Node | None, step: str) -> tuple[int, yaml.Node] | None:

@@ -30,7 +30,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
 
     archive: Archive
     entries: dict[str, Entry]
-    tokens: dict[str, dict[str, str]]
+    written: dict[str, pages.Page]
 
     def on_config(self, config: MkDocsConfig) -> None:
         """Watch what the pages are made of, so that an edit shows while serving."""
@@ -50,7 +50,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             raise _error([fault]) from None
         if faults:
             raise _error(faults)
-        self.tokens = {}
+        self.written = {}
         self.entries = {}
         for entry in found:
             if not entry.draft:
@@ -73,12 +73,21 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
                 return markdown
         except Fault as fault:
             raise _error([fault]) from None
-        self.tokens[uri] = written.html
+        self.written[uri] = written
         return written.markdown
 
     def on_page_content(self, html: str, *, page: Page, **_: Any) -> str:
-        """Return the page's HTML with each token replaced."""
-        return pages.substitute(html, self.tokens.pop(page.file.src_uri, {}))
+        """Return the page's HTML with each token replaced, if the author's part of it is harmless."""
+        uri = page.file.src_uri
+        written = self.written.pop(uri, None)
+        if written is None:
+            return html
+        if uri in self.entries:
+            try:
+                pages.refuse_active(html, written, uri)
+            except Fault as fault:
+                raise _error([fault]) from None
+        return pages.substitute(html, written.html)
 
 
 def _error(faults: list[Fault]) -> PluginError:

@@ -117,7 +117,7 @@ class Counting:
         self._write({"event": "range", "range": name, **what})
 
 
-def command(counters: Sequence[str], program: Sequence[str], log: Path) -> list[str]:
+def command(counters: Sequence[str], log: Path, program: Sequence[str]) -> list[str]:
     """Return the command line that runs `program` under Nsight Compute and writes CSV to `log`.
 
     Clocks are left as they are: locking them would change the card for others.

@@ -5,6 +5,7 @@ carries a seal over its own content, and holds no NaN, no infinity and no stand-
 Imports no torch: it is where the measuring and the reading half meet.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -12,6 +13,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -19,8 +21,9 @@ from typing import Annotated, Any, Self
 import msgspec
 from msgspec import Meta, Struct
 
+from warplog import sound
 from warplog.fault import Fault
-from warplog.place import line_of
+from warplog.place import line_of, line_of_repeated
 
 SCHEMA = 1
 SIGNIFICANT_DIGITS = 6
@@ -153,10 +156,7 @@ def dumps(record: Record) -> str:
 def loads(text: bytes, place: str) -> Record:
     """Read a record, or raise Fault with the line that is wrong. `place` names the file."""
     remedy = "restore the file from git, or reproduce again with --publish"
-    try:
-        head = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Fault(f"{place}:{_broken_line(text)}", f"not strict JSON ({error})", remedy) from None
+    head = _parsed(text, place, remedy)
     schema = head.get("schema") if isinstance(head, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         problem = f"schema {schema} is newer than this Warplog's {SCHEMA}"
@@ -168,12 +168,29 @@ def loads(text: bytes, place: str) -> Record:
         raise Fault(f"{place}:{line_of(text, path.rstrip('`'))}", message, remedy) from None
     if record.schema != SCHEMA:
         raise Fault(f"{place}:{line_of(text, ['schema'])}", f"no schema {record.schema}", remedy)
+    for steps, problem in sound.problems(head):
+        raise Fault(f"{place}:{line_of(text, steps)}", problem, remedy)
     if record.seal != seal_of(record):
         line = line_of(text, ["seal"])
         raise Fault(
             f"{place}:{line}", "the content does not match its seal: edited by hand", remedy
         )
     return record
+
+
+def _parsed(text: bytes, place: str, remedy: str) -> Any:
+    """Return the JSON in `text`, or raise Fault where it is none or gives a key twice."""
+    try:
+        head = msgspec.json.decode(text)
+        twice = sound.repeated_key(text)
+    except RecursionError:
+        raise Fault(f"{place}:1", "not a record: nested too deep", remedy) from None
+    except ValueError as error:  # msgspec's and the standard library's errors are ValueErrors
+        raise Fault(f"{place}:{_broken_line(text)}", f"not strict JSON ({error})", remedy) from None
+    if twice is not None:
+        line = line_of_repeated(text, twice)
+        raise Fault(f"{place}:{line}", f"the key {twice[:80]!r} is given twice", remedy)
+    return head
 
 
 def _broken_line(text: bytes) -> int:
@@ -237,22 +254,43 @@ def publish(record: Record, records: Path) -> Path:
     """Add `record` under `records`/<device>/ as a new file, and never replace one.
 
     Where another reproduction published in the same second, this one takes the next free second.
+    Raises Fault where the folder leads elsewhere, where a newer record is there already (then the
+    clock was set back), or where the record could not be read again; OSError where it cannot be
+    written.
     """
+    place = f"{records.parent.name}/{records.name}/{record.device}"
     folder = records / record.device
     folder.mkdir(parents=True, exist_ok=True)
+    if folder.resolve() != records.parent.resolve() / records.name / record.device:
+        raise Fault(place, "is a link that leads elsewhere", "put the folder itself there")
     while True:
         path = folder / file_name(record.recorded)
-        part = folder / f".{path.name}.{os.getpid()}.part"
-        write_whole(part, dumps(record))
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            time.sleep(1)
-            record = msgspec.structs.replace(record, recorded=utc_now())
-            continue
-        finally:
-            part.unlink(missing_ok=True)
-        return path
+        newest = max((each.name for each in folder.glob("*.json")), default="")
+        if newest > path.name:
+            problem = f"{newest} is newer than now, {record.recorded}"
+            raise Fault(place, problem, "set this host's clock, then publish again")
+        with _claimed(path) as free:
+            if free:
+                loads(dumps(record).encode(), path.name)
+                write_whole(path, dumps(record))
+                return path
+        time.sleep(1)
+        record = msgspec.structs.replace(record, recorded=utc_now())
+
+
+@contextlib.contextmanager
+def _claimed(path: Path) -> Iterator[bool]:
+    """Say whether `path` is free, and let nobody else claim it meanwhile; a folder is the claim."""
+    claim = path.with_name(f".{path.name}.claim")
+    try:
+        claim.mkdir()
+    except FileExistsError:
+        yield False
+        return
+    try:
+        yield not path.exists()
+    finally:
+        claim.rmdir()
 
 
 def schema() -> dict[str, Any]:

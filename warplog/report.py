@@ -13,11 +13,15 @@ from warplog.record import Measurement, Record
 from warplog.unit import pretty, pretty_interval
 
 NOT_HERE = "not measured here"
+CPU = "cpu"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One claim: what was reported, what is published and on which device, what was measured here."""
+    """One claim: what was reported, what is published and on which device, what was measured here.
+
+    `published` is None where nothing is.
+    """
 
     claim: str
     reported: str
@@ -26,15 +30,19 @@ class Row:
     here: Judgement
 
     @property
+    def compared(self) -> bool:
+        """True where both sides have a verdict."""
+        sides = (self.published, self.here)
+        return all(side is not None and side.verdict is not Verdict.UNTESTED for side in sides)
+
+    @property
     def differs(self) -> bool:
         """True where both sides have a verdict, and not the same one."""
-        if self.published is None:
-            return False
-        verdicts = {self.published.verdict, self.here.verdict}
-        return Verdict.UNTESTED not in verdicts and len(verdicts) > 1
+        same = self.published is not None and self.published.verdict is self.here.verdict
+        return self.compared and not same
 
 
-def rows(entries: list[Entry], known: Known, here: Record | None) -> list[Row]:
+def rows(entries: list[Entry], known: Known, here: Record) -> list[Row]:
     """Return a row a claim of the `entries` about one artifact; `here` is what was just measured."""
     found = []
     for entry in entries:
@@ -42,10 +50,40 @@ def rows(entries: list[Entry], known: Known, here: Record | None) -> list[Row]:
         for name, claim in entry.claims.items():
             published = evidence.judge(claim) if evidence else None
             device = evidence.record.device if evidence else ""
-            here_judged = _judge_here(claim, here, evidence)
-            unit = here_judged.unit or (published.unit if published else "")
-            found.append(Row(name, _reported(claim, unit), published, device, here_judged))
+            judged = _judge_here(claim, here, evidence)
+            unit = judged.unit or (published.unit if published else "")
+            found.append(Row(name, _reported(claim, unit), published, device, judged))
     return found
+
+
+def conclusion(found: list[Row], here: Record, wrong: list[Measurement]) -> str:
+    """Say in words what the comparison came to: nothing is called the same that was not compared."""
+    checked = sum(each.metric == "error" for each in here.measurements)
+    if wrong:
+        return "A kernel is wrong here: see above."
+    if here.device == CPU:
+        return (
+            f"No GPU here: {checked} checks of correctness at tiny sizes passed, and nothing was "
+            "timed. The verdicts above are the published ones. To see the site: nox -s serve"
+        )
+    differing = [row.claim for row in found if row.differs]
+    compared = sum(row.compared for row in found)
+    said = [f"Different from what is published: {', '.join(differing)}."] if differing else []
+    if compared:
+        said.append(
+            f"Same verdict as published: {compared - len(differing)} of {len(found)} claims."
+        )
+    elif not found:
+        said.append("No claim of an entry to compare with.")
+    else:
+        stale = any(row.published is not None for row in found)
+        why = (
+            "The published record says nothing of this source" if stale else "Nothing is published"
+        )
+        said.append(f"{why}, so nothing was compared: {len(found)} claims.")
+    missing = [row.claim for row in found if row.here.verdict is Verdict.UNTESTED]
+    said += [f"Could not be tested here: {', '.join(missing)}."] if missing else []
+    return " ".join(said)
 
 
 def wrong_here(known: Known, here: Record) -> list[Measurement]:
@@ -67,21 +105,18 @@ def measured(judgement: Judgement) -> str:
     return pretty_interval(judgement.interval, judgement.unit)
 
 
-def _beside(entry: Entry, known: Known, here: Record | None) -> Evidence | None:
+def _beside(entry: Entry, known: Known, here: Record) -> Evidence | None:
     """Return the published evidence to compare with: this device's own, else the entry's."""
-    if here is not None and here.device in known.devices:
-        return known.devices[here.device]
-    return known.devices.get(entry.device)
+    return known.devices.get(here.device) or known.devices.get(entry.device)
 
 
-def _judge_here(claim: Claim, here: Record | None, evidence: Evidence | None) -> Judgement:
-    ceilings = None
-    if here is not None and here.artifact == CEILINGS:
-        ceilings = here
-    elif here is not None and evidence is not None and evidence.record.device == here.device:
+def _judge_here(claim: Claim, here: Record, evidence: Evidence | None) -> Judgement:
+    """Judge a claim by what was measured here; the tiny sizes of a CPU are not the claim's."""
+    ceilings = here if here.artifact == CEILINGS else None
+    if ceilings is None and evidence is not None and evidence.record.device == here.device:
         ceilings = evidence.ceilings
     judged = judge(claim, here, ceilings)
-    if judged.verdict is Verdict.UNTESTED:
+    if judged.verdict is Verdict.UNTESTED or here.device == CPU:
         return Judgement(Verdict.UNTESTED, reason=NOT_HERE)
     return judged
 

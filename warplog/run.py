@@ -1,28 +1,22 @@
 """What a reproduction script is handed: the device, the sizes, and the verbs compare, count, profile.
 
-The rule kept here: one fresh process runs the whole script once and writes down each measurement as
-soon as it is made, so that what was measured before a fault is never lost. Started by `runner` as
-`python -m warplog.run`; it ends when its parent does.
+The rule kept here: the script says what is compared, and nothing about how: fresh inputs, checks, turns
+and clocks are the harness's, the same for every subject.
 """
 
-import argparse
-import importlib.util
-import json
-import os
-import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from warplog import environment, profile
-from warplog.comparison import REASON_AT_MOST, Comparison, Write, measured
-from warplog.measure import Inputs, Subject, as_tuple, check_reference, floor_seconds
-from warplog.record import Number
-from warplog.timer import QueueTimer, Timer
+from warplog.case import Case, draw
+from warplog.comparison import Comparison, Plan
+from warplog.event import Events, Write, workload_of
+from warplog.measure import Subject, floor_seconds
+from warplog.record import SAMPLES_AT_MOST, Number
+from warplog.timer import Timer
 
 CHECKS = 3
+UNSEEN = 2
 T = TypeVar("T")
 
 
@@ -45,7 +39,7 @@ class Run:
         self.device = environment.device()
         self.on_gpu = self.device.type == "cuda"
         self.seed = seed
-        self._write = write
+        self._events = Events(write)
         self._timer = timer
         self._bandwidth = bandwidth
         self._counting = counting
@@ -73,50 +67,58 @@ class Run:
         """Check each subject against `reference` on fresh inputs, then time those that are right.
 
         `subjects` maps names to callables of `*inputs(seed)`; they return a tensor or a tuple of
-        tensors of the reference's shapes and on its device. `exact` asks for equal bits, otherwise
-        the error (see `measure.error_of`) may reach `tolerance`. `traffic` is bytes and `work`
-        operations of one call, for all subjects or by name. `baseline` (the first subject, if not
-        named) is timed twice a round: its ratio to itself is the A/A floor. Records `error`,
-        `latency` and `host_time` (s). Raises ValueError for a bad argument.
+        tensors of the reference's shapes and on its device. Inputs are tensors whose shapes and
+        dtypes do not depend on the seed, or constants. `exact` asks for equal bits (whole numbers are
+        always compared so), otherwise the error (see `measure.error_of`) may reach `tolerance`.
+        `traffic` is bytes and `work` operations of one call, for all subjects or by name. `baseline`
+        (the first subject, if not named) is timed twice a round: its ratio to itself is the A/A
+        floor. Records `error`, `latency` and `host_time` (s). Raises ValueError for a bad argument.
         """
         baseline = baseline or next(iter(subjects), None)
         if baseline not in subjects or cache not in ("cold", "warm"):
-            message = f"baseline={baseline!r} must be a subject, cache={cache!r} cold or warm"
-            raise ValueError(message)
+            raise ValueError(
+                f"baseline={baseline!r} must be a subject, cache={cache!r} cold or warm"
+            )
+        if not 1 <= samples <= SAMPLES_AT_MOST:
+            raise ValueError(f"samples={samples} must be 1 to {SAMPLES_AT_MOST}")
+        sizes = workload_of(workload)
         if self._counting:
             return
-        self._write({"event": "workload", "workload": workload})
-        cases = [_as_inputs(inputs(self.seed * CHECKS + number)) for number in range(CHECKS)]
-        expected = [as_tuple(reference(*case)) for case in cases]
-        for answer in expected:
-            check_reference(answer)
-        limit = 0.0 if exact else tolerance
-        comparison = Comparison(self._write, cases, expected, limit, workload, cache)
-        right = {name: call for name, call in subjects.items() if comparison.check(name, call)}
-        if self._timer is None or not time or not right:
-            return
-        amounts = {name: (_of(traffic, name), _of(work, name)) for name in right}
-        memory = self._bandwidth if cache == "cold" else None
-        floors = {
-            name: floor_seconds(amount[0], self._timer.flush_bytes / 2, memory)
-            for name, amount in amounts.items()
-        }
-        comparison.time(right, baseline, self._timer, samples, amounts, floors)
+        self._events.write({"event": "workload", "workload": sizes})
+        bytes_of = {name: _of(traffic, name) for name in subjects}
+        plan = Plan(
+            workload=sizes,
+            limit=0.0 if exact else tolerance,
+            cache=cache,
+            samples=samples,
+            baseline=baseline,
+            traffic=bytes_of,
+            work={name: _of(work, name) for name in subjects},
+            floor={name: self._floor(bytes_of[name], cache) for name in subjects},
+        )
+        first = self.seed * (CHECKS + UNSEEN)
+        cases = [draw(inputs, reference, first + number) for number in range(CHECKS)]
+        comparison = Comparison(self._events, plan, cases)
+        for name, call in subjects.items():
+            comparison.check(name, call)
+        if self._timer is not None and time and comparison.failed != set(subjects):
+            comparison.time(subjects, self._timer, _unseen(inputs, reference, first + CHECKS))
 
-    def count(
-        self,
-        metric: str,
-        value: Number | Sequence[Number],
-        *,
-        unit: str,
-        subject: str,
-        **workload: Any,
-    ) -> None:
-        """Record a fact that `compare` does not measure: one number, or the samples of one."""
+    def _floor(self, traffic: Number | None, cache: str) -> float:
+        """Return the least seconds of a call that starts cold; a warm one is not bound by memory."""
+        if self._timer is None or cache == "warm":
+            return 0.0
+        return floor_seconds(traffic, self._timer.flush_bytes / 2, self._bandwidth)
+
+    def count(self, metric: str, value: Any, *, unit: str, subject: str, **workload: Any) -> None:
+        """Record a fact that `compare` does not measure: one number, or a list of up to 100 samples.
+
+        Raises ValueError for what is not finite, and for a fact recorded before.
+        """
         if self._counting:
             return
-        values = list(value) if isinstance(value, Sequence) else [value]
-        self._write(measured(metric, unit, subject, workload, values))
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        self._events.measured(metric, unit, subject, workload_of(workload), values)
 
     def launches(self, call: Callable[[], Any]) -> list[profile.Launch]:
         """Return the kernels that `call()` launches, in order; an empty list without a GPU."""
@@ -138,121 +140,22 @@ class Run:
         that the call launches; it is read in one extra process, and only on a GPU.
         """
         if code is not None:
-            if self._counting is None:
-                for counter in counters:
-                    found = profile.instructions(code, counter.partition(":")[2])
-                    self.count(counter, found, unit="instructions", subject=subject, **workload)
+            for counter in counters:
+                found = profile.instructions(code, counter.partition(":")[2])
+                self.count(counter, found, unit="instructions", subject=subject, **workload)
         elif call is None:
-            message = "profile needs a call or code="
-            raise ValueError(message)
+            raise ValueError("profile needs a call or code=")
         elif self._counting:
-            self._counting.region(call, subject, counters, workload)
+            self._counting.region(call, subject, counters, workload_of(workload))
         elif self.on_gpu:
-            self._write({"event": "counters", "counters": list(counters)})
+            self._events.write({"event": "counters", "counters": list(counters)})
 
 
-def _as_inputs(drawn: Any) -> Inputs:
-    return tuple(drawn) if isinstance(drawn, tuple | list) else (drawn,)
+def _unseen(inputs: Callable[[int], Any], reference: Subject, first: int) -> Iterator[Case]:
+    """Draw cases, when they are asked for, that no subject has met."""
+    for number in range(UNSEEN):
+        yield draw(inputs, reference, first + number)
 
 
 def _of(amount: Number | dict[str, Number] | None, name: str) -> Number | None:
     return amount.get(name) if isinstance(amount, dict) else amount
-
-
-def load_script(folder: Path) -> Any:
-    """Import `reproduce.py` of the artifact in `folder`, with its folder and `artifacts/` importable."""
-    sys.path[:0] = [str(folder), str(folder.parent)]
-    spec = importlib.util.spec_from_file_location("reproduce", folder / "reproduce.py")
-    if spec is None or spec.loader is None:
-        raise ImportError(str(folder / "reproduce.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["reproduce"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def shared_modules(folder: Path) -> list[str]:
-    """Return the files of `artifacts/shared` that this process imported, seen from `folder`."""
-    shared = (folder.parent / "shared").resolve()
-    found = set()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and Path(file).resolve().is_relative_to(shared):
-            found.add("../shared/" + Path(file).resolve().relative_to(shared).as_posix())
-    return sorted(found)
-
-
-def _end_with_parent() -> None:
-    """End this process when the pipe to its parent closes, however the parent died."""
-
-    def wait() -> None:
-        while os.read(0, 1):
-            continue
-        os._exit(3)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def _writer(file: TextIO) -> Write:
-    def write(event: dict[str, Any]) -> None:
-        file.write(json.dumps(event, allow_nan=False) + "\n")
-        file.flush()
-
-    return write
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Run one artifact's script once and write its events, one JSON object a line."""
-    parser = argparse.ArgumentParser(prog="warplog.run")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--events", type=Path, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--counters", default="")
-    options = parser.parse_args(words)
-    _end_with_parent()
-    with options.events.open("a", encoding="utf-8") as file:
-        return _reproduce(options, _writer(file))
-
-
-def _reproduce(options: argparse.Namespace, write: Write) -> int:
-    where = environment.device()
-    gpu = where.type == "cuda"
-    before = environment.clocks(where)
-    counting = profile.Counting(write) if options.counters else None
-    timer = QueueTimer(where) if gpu and not counting else None
-    bandwidth = environment.pin_bandwidth(where)
-    run = Run(write, seed=options.seed, timer=timer, bandwidth=bandwidth, counting=counting)
-    try:
-        started = time.perf_counter()
-        load_script(options.folder).reproduce(run)
-        seconds = time.perf_counter() - started
-    except Exception as error:
-        first = str(error).strip().partition("\n")[0][:REASON_AT_MOST]
-        write({"event": "fault", "reason": f"{type(error).__name__}: {first}"})
-        raise
-    clocks = [before, environment.clocks(where)] if gpu else []
-    requirements = options.folder / "requirements.txt"
-    write(
-        {
-            "event": "environment",
-            "device": environment.slug(where),
-            "gpu": environment.gpu(where),
-            "driver": environment.driver() if gpu else None,
-            "python": sys.version.split()[0],
-            "system": environment.system(),
-            "packages": environment.packages(requirements if requirements.is_file() else None),
-            "variables": environment.variables(),
-            "clocks": clocks,
-            "disturbed": environment.disturbances(clocks),
-            "timer": timer.name if timer else "none",
-            "flush_bytes": timer.flush_bytes if timer else 0,
-            "shared": shared_modules(options.folder),
-            "seconds": seconds,
-        }
-    )
-    write({"event": "done"})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

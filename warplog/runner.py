@@ -5,83 +5,57 @@ a record exists only when every process ended well; published records are only e
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
 import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from warplog import profile
-from warplog.record import (
-    SCHEMA,
-    Environment,
-    Measurement,
-    Protocol,
-    Record,
-    Source,
-    utc_now,
-    write_whole,
-)
-from warplog.source import Artifact, closure_digest
+from warplog.assembly import assemble
+from warplog.child import Child, Ended
+from warplog.record import Record, Workload, utc_now, write_whole
+from warplog.source import Artifact
 
 RUNS = 6
-PROTOCOL_VERSION = 1
 TIME_LIMIT = 900.0
-LAST_OUTPUT = 40
-POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Progress:
     """Where a reproduction is: process `run` of `runs`, at `workload`."""
 
     run: int
     runs: int
-    workload: dict[str, Any]
+    workload: Workload
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How one process ended: its events, and the reason where it did not end well."""
-
-    events: list[dict[str, Any]]
-    reason: str | None = None
-    output: str = ""
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        """Return the events of one kind."""
-        return [event for event in self.events if event["event"] == kind]
-
-    @property
-    def measurements(self) -> list[dict[str, Any]]:
-        """What it measured, in order."""
-        return [event["measurement"] for event in self.of("measurement")]
-
-
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a reproduction: a record, or the reason why there is none."""
+    """What came of a reproduction: a record, or the reason why there is none.
+
+    `started` is false where the script could not even begin; `kept` is the file of what was measured
+    before a fault, `notes` says what could not be measured.
+    """
 
     record: Record | None
     reason: str | None = None
     output: str = ""
     kept: Path | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    started: bool = True
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Options:
     """How to reproduce: processes, seconds that each may take, which GPU, the stated commit."""
 
@@ -96,7 +70,8 @@ def gpus() -> int:
     """Return how many GPUs torch can use, asked in a process of its own so that none is held here."""
     code = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    return int(done.stdout) if done.stdout.strip().isdigit() else 0
+    last = (done.stdout.split() or ["0"])[-1]
+    return int(last) if last.isdigit() else 0
 
 
 def reproduce(artifact: Artifact, options: Options, report: Callable[[Progress], None]) -> Outcome:
@@ -104,111 +79,69 @@ def reproduce(artifact: Artifact, options: Options, report: Callable[[Progress],
 
     `report` hears of each workload as it starts. Nothing under the artifact's folder is written.
     """
-    started = time.monotonic()
-    files = artifact.digests([])
-    with tempfile.TemporaryDirectory(prefix="warplog-") as scratch, _gpu_lock(options.gpu):
-        ended: list[Ended] = []
+    began = time.monotonic()
+    files, records = artifact.digests([]), _published(artifact)
+    ended: list[Ended] = []
+    with tempfile.TemporaryDirectory(prefix="warplog-") as folder, _gpu_lock(options.gpu):
         for run in range(1, options.runs + 1):
-            seed = random.SystemRandom().randrange(1, 2**24)
-            process = _Process(artifact, Path(scratch) / str(run), seed, options)
-            one = process.wait(functools.partial(_report, report, run, options.runs))
-            ended.append(one)
-            if one.reason:
-                kept = _keep_aside(artifact, ended, options)
-                reason = f"process {run} of {options.runs}: {one.reason}"
-                return Outcome(None, reason, one.output, kept)
-        counted, notes = _count(artifact, ended[0], Path(scratch) / "counters", options)
-    if artifact.digests([]) != files:
-        return Outcome(None, "the artifact's files changed while it ran; start again")
-    seconds = time.monotonic() - started
-    return Outcome(_record(artifact, ended, counted, options, seconds), notes=notes)
+            hear = functools.partial(_report, report, run, options.runs)
+            scratch = Path(folder) / str(run)
+            ended.append(_child(artifact, scratch, options, _seed()).wait(options.time_limit, hear))
+            if ended[-1].reason:
+                reason = f"process {run} of {options.runs}: {ended[-1].reason}"
+                return _broken(artifact, ended, options, reason)
+        counted, notes = _count(artifact, ended[0], Path(folder), options)
+    changed = _changed(artifact, files, records, ended)
+    if changed:
+        return _broken(artifact, ended, options, f"{changed} changed while it ran; start again")
+    seconds = time.monotonic() - began
+    return Outcome(assemble(artifact, ended, counted, options.commit, seconds), notes=notes)
 
 
-def _report(
-    report: Callable[[Progress], None], run: int, runs: int, workload: dict[str, Any]
-) -> None:
+def _seed() -> int:
+    return random.SystemRandom().randrange(1, 2**24)
+
+
+def _report(report: Callable[[Progress], None], run: int, runs: int, workload: Workload) -> None:
     report(Progress(run, runs, workload))
 
 
-class _Process:
-    """One fresh process in its own session, so that it and all it started can be ended together."""
+def _child(
+    artifact: Artifact,
+    scratch: Path,
+    options: Options,
+    seed: int,
+    wrap: Callable[[list[str]], list[str]] = list,
+    *,
+    counting: bool = False,
+) -> Child:
+    """Start a process that runs the script once; `wrap` puts another program around it."""
+    scratch.mkdir()
+    events = scratch / "events.jsonl"
+    program = [sys.executable, "-m", "warplog.process", str(artifact.folder.resolve())]
+    program += ["--events", str(events), "--seed", str(seed)]
+    program += ["--counting"] if counting else []
+    return Child(wrap(program), events, scratch, _variables(options.gpu))
 
-    def __init__(
-        self,
-        artifact: Artifact,
-        scratch: Path,
-        seed: int,
-        options: Options,
-        wrap: Callable[[list[str]], list[str]] = list,
-        counters: str = "",
-    ) -> None:
-        scratch.mkdir()
-        self._events = scratch / "events.jsonl"
-        self._output = scratch / "output"
-        self._limit = options.time_limit
-        self._events.touch()
-        program = [sys.executable, "-m", "warplog.run", str(artifact.folder.resolve())]
-        program += ["--events", str(self._events), "--seed", str(seed), "--counters", counters]
-        with self._output.open("wb") as output:
-            self._child = subprocess.Popen(
-                wrap(program),
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=scratch,
-                env=_variables(options.gpu),
-                start_new_session=True,
-            )
 
-    def wait(self, report: Callable[[dict[str, Any]], None]) -> Ended:
-        """Wait for the end or the time limit, and say how it ended."""
-        deadline = time.monotonic() + self._limit
-        seen = 0
-        try:
-            while self._child.poll() is None and time.monotonic() < deadline:
-                seen = self._tell(seen, report)
-                time.sleep(POLL_SECONDS)
-            hung = self._child.poll() is None
-        finally:
-            self._end()
-        self._tell(seen, report)
-        events = _read_events(self._events)
-        return Ended(events, self._reason(events, hung=hung), self.last_output())
+def _published(artifact: Artifact) -> dict[Path, bytes]:
+    """Return the content of every published record, to see that a script leaves them alone."""
+    return {path: path.read_bytes() for path in artifact.records.rglob("*.json")}
 
-    def _tell(self, seen: int, report: Callable[[dict[str, Any]], None]) -> int:
-        events = _read_events(self._events)
-        for event in events[seen:]:
-            if event["event"] == "workload":
-                report(event["workload"])
-        return len(events)
 
-    def _end(self) -> None:
-        """End the process and whatever it left running."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
-        if self._child.stdin:
-            self._child.stdin.close()
-
-    def _reason(self, events: list[dict[str, Any]], *, hung: bool) -> str | None:
-        status = self._child.returncode
-        faults = [event["reason"] for event in events if event["event"] == "fault"]
-        if hung:
-            return f"did not end within {self._limit:.0f} s"
-        if faults:
-            return str(faults[-1])
-        if status < 0:
-            name = signal.Signals(-status).name
-            hint = " (often: the host ran out of memory)" if name == "SIGKILL" else ""
-            return f"killed by {name}{hint}"
-        if status or not any(event["event"] == "done" for event in events):
-            return f"ended with status {status} before the script was done"
-        return None
-
-    def last_output(self) -> str:
-        """Return the last lines that the process wrote, whatever bytes they are."""
-        text = self._output.read_bytes()[-100_000:].decode("utf-8", "replace")
-        return "\n".join(text.splitlines()[-LAST_OUTPUT:])
+def _changed(
+    artifact: Artifact, files: dict[str, str], records: dict[Path, bytes], ended: list[Ended]
+) -> str:
+    """Name what changed since the start, other than by new records; empty if nothing did."""
+    if artifact.digests([]) != files:
+        return "the artifact's files"
+    if not records.items() <= _published(artifact).items():
+        return "the published records (restore them from git)"
+    shared = [one.of("environment")[-1]["shared"] for one in ended]
+    now = artifact.digests([name for each in shared for name in each])
+    if any(now.get(name) != digest for each in shared for name, digest in each.items()):
+        return "files of artifacts/shared"
+    return ""
 
 
 def _variables(gpu: int | None) -> dict[str, str]:
@@ -220,44 +153,48 @@ def _variables(gpu: int | None) -> dict[str, str]:
     if gpu is None:
         found["TRITON_INTERPRET"] = "1"
     else:
-        found["CUDA_VISIBLE_DEVICES"] = _visible(found.get("CUDA_VISIBLE_DEVICES"), gpu)
+        found["CUDA_VISIBLE_DEVICES"] = _visible(gpu)
     return found
 
 
-def _visible(allowed: str | None, gpu: int) -> str:
-    """Return the name of GPU number `gpu` among those that this process may use."""
+def _visible(gpu: int) -> str:
+    """Return the driver's name of GPU number `gpu` among those that this process may use."""
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     return allowed.split(",")[gpu].strip() if allowed else str(gpu)
-
-
-def _read_events(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of an event file; a last line cut short is left for later."""
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
-    return [json.loads(line) for line in whole.splitlines() if line]
 
 
 @contextlib.contextmanager
 def _gpu_lock(gpu: int | None) -> Iterator[None]:
     """Let one reproduction at a time have a GPU; a second one waits."""
-    path = Path(tempfile.gettempdir()) / f"warplog-{os.getuid()}-gpu-{gpu}.lock"
-    with path.open("w") as file:
-        if gpu is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    if gpu is None:
         yield
+        return
+    name = f"warplog-{os.getuid()}-gpu-{_visible(gpu)}.lock"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    handle = os.open(Path(tempfile.gettempdir()) / name, flags, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
-def _keep_aside(artifact: Artifact, ended: list[Ended], options: Options) -> Path | None:
-    """Write what was measured before a fault to a file marked incomplete, outside the records."""
-    if options.aside is None:
-        return None
-    path = options.aside / artifact.slug / f"{utc_now().replace(':', '')}.incomplete.json"
-    runs = [{"measurements": one.measurements, "reason": one.reason} for one in ended]
-    content = {"incomplete": True, "artifact": artifact.slug, "runs": runs}
-    write_whole(path, json.dumps(content, indent=1) + "\n")
-    return path
+def _broken(artifact: Artifact, ended: list[Ended], options: Options, reason: str) -> Outcome:
+    """Return the outcome of a fault, with what was measured before it kept aside, marked incomplete."""
+    last = ended[-1]
+    kept = None
+    if options.aside is not None:
+        name = f"{utc_now().replace(':', '')}-{os.getpid()}.incomplete.json"
+        kept = options.aside / artifact.slug / name
+        runs = [{"measurements": one.measurements, "reason": one.reason} for one in ended]
+        content = {"incomplete": True, "artifact": artifact.slug, "reason": reason, "runs": runs}
+        write_whole(kept, json.dumps(content, indent=1) + "\n")
+    started = not last.of("load")
+    return Outcome(None, reason, last.output if last.reason else "", kept, started=started)
 
 
 def _count(
-    artifact: Artifact, first: Ended, scratch: Path, options: Options
+    artifact: Artifact, first: Ended, folder: Path, options: Options
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Read Nsight Compute's counters in one more process, if the script asked for any."""
     wanted = sorted({name for event in first.of("counters") for name in event["counters"]})
@@ -265,96 +202,11 @@ def _count(
         return [], []
     if not shutil.which("ncu"):
         return [], ["counters not measured: Nsight Compute (ncu) is not installed"]
-    log = scratch.parent / "counters.csv"
-    process = _Process(
-        artifact,
-        scratch,
-        1,
-        options,
-        wrap=lambda program: profile.command(wanted, program, log),
-        counters="all",
-    )
-    ended = process.wait(lambda _: None)
+    log = folder / "counters.csv"
+    wrap = functools.partial(profile.command, wanted, log)
+    child = _child(artifact, folder / "counters", options, _seed(), wrap, counting=True)
+    ended = child.wait(options.time_limit, lambda _: None)
     if ended.reason or not log.is_file():
         return [], [f"counters not measured: {ended.reason or 'ncu wrote no table'}"]
-    table = log.read_text("utf-8", "replace")
-    found = profile.read_counters(table, ended.of("range"))
-    missing = "" if found else "counters not measured: ncu's table holds none of the ranges"
-    return found, [missing] if missing else []
-
-
-def _record(
-    artifact: Artifact,
-    ended: list[Ended],
-    counted: list[dict[str, Any]],
-    options: Options,
-    seconds: float,
-) -> Record:
-    """Put the processes' events together into one record."""
-    about = [one.of("environment")[-1] for one in ended]
-    files = artifact.digests(sorted({name for one in about for name in one["shared"]}))
-    commit, modified = artifact.commit()
-    if options.commit:
-        commit, modified = options.commit, False
-    measurements = _merge([one.measurements for one in ended]) + counted
-    return Record(
-        schema=SCHEMA,
-        artifact=artifact.slug,
-        device=about[0]["device"],
-        recorded=utc_now(),
-        seconds=round(seconds, 1),
-        source=Source(closure_digest(files), files, commit, modified),
-        protocol=_protocol(ended),
-        environment=_environment(about),
-        disturbed=[
-            f"run {number}: {line}"
-            for number, one in enumerate(about, 1)
-            for line in one["disturbed"]
-        ],
-        measurements=msgspec.convert(measurements, list[Measurement]),
-    )
-
-
-def _protocol(ended: list[Ended]) -> Protocol:
-    about = ended[0].of("environment")[-1]
-    return Protocol(
-        version=PROTOCOL_VERSION,
-        runs=len(ended),
-        timer=about["timer"],
-        flush_bytes=about["flush_bytes"],
-    )
-
-
-def _environment(about: list[dict[str, Any]]) -> Environment:
-    first = about[0]
-    return Environment(
-        gpu=first["gpu"],
-        driver=first["driver"],
-        python=first["python"],
-        system=first["system"],
-        packages=first["packages"],
-        variables=first["variables"],
-        clocks=[reading for one in about for reading in one["clocks"]],
-    )
-
-
-def _merge(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Join the same measurement of every process. One that failed anywhere has failed, and says so;
-    one that a process did not make is dropped with its reason, because ratios pair runs by number.
-    """
-    merged: dict[str, dict[str, Any]] = {}
-    for run in runs:
-        for each in run:
-            key = json.dumps([each["metric"], each["subject"], each["workload"]], sort_keys=True)
-            known = merged.setdefault(key, {**each, "runs": []})
-            if "failed" in each:
-                known["failed"] = each["failed"]
-            known["runs"].extend(each.get("runs", []))
-            if known.get("timer") != each.get("timer"):
-                known["timer"] = "events"
-    for known in merged.values():
-        if "failed" not in known and len(known["runs"]) != len(runs):
-            known["failed"] = f"measured in {len(known['runs'])} of {len(runs)} processes only"
-        if "failed" in known:
-            del known["runs"]
-    return list(merged.values())
+    found = profile.read_counters(log.read_text("utf-8", "replace"), ended.of("range"))
+    return found, [] if found else ["counters not measured: ncu's table holds none of the ranges"]

@@ -1,6 +1,7 @@
 """The axes of a chart: ticks, domains, and where a value lies between them. Pure numbers.
 
-The rule kept here: every mark lies inside the domain, and a logarithmic axis never sees zero.
+The rule kept here: every mark lies inside the domain, and a logarithmic axis never sees zero, nor
+anything below 1e-300.
 """
 
 import math
@@ -11,6 +12,8 @@ from msgspec import Struct
 from warplog.record import Interval, Workload
 
 TICKS_AT_MOST = 7
+LABEL_GAP = 14.0
+TINIEST = 1e-300
 
 
 class Point(Struct, frozen=True):
@@ -92,11 +95,11 @@ def share(value: float, low: float, high: float, *, log: bool) -> float:
     if high <= low:
         return 0.5
     if log:
-        return math.log(value / low) / math.log(high / low)
+        return (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
     return (value - low) / (high - low)
 
 
-def apart(wanted: list[float], low: float, high: float, gap: float = 14.0) -> list[float]:
+def apart(wanted: list[float], low: float, high: float, gap: float = LABEL_GAP) -> list[float]:
     """Return positions near `wanted`, in the same order, at least `gap` from each other.
 
     They start at `low` or later, and end at `high` or earlier where they fit.

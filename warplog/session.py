@@ -1,29 +1,34 @@
 """Reproductions as a person sees them: live progress, where the record went, the table, the status.
 
 The rule kept here: exit status 0 as published (or nothing published yet), 1 a verdict differs or a
-kernel is wrong, 2 it could not run; one artifact's fault never stops the others.
+kernel is wrong, 2 it could not run; one artifact's fault never stops the others, and what was measured
+is never lost because it could not be filed.
 """
 
 import dataclasses
 import queue
+import tempfile
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from warplog import report, runner
-from warplog.claim import Verdict, spell
+from warplog import child, report, runner
+from warplog.claim import Verdict
 from warplog.entry import Entry
-from warplog.evidence import Archive, Known
-from warplog.record import Measurement, Record, dumps, file_name, publish, write_whole
+from warplog.evidence import Archive
+from warplog.fault import Fault
+from warplog.record import Record, publish
 from warplog.runner import Options, Outcome, Progress
 from warplog.source import Artifact, Repository
+from warplog.workload import spell
 
 SAME, DIFFERS, COULD_NOT = 0, 1, 2
+_WORDS = {SAME: "as published", DIFFERS: "differs or wrong", COULD_NOT: "could not run"}
 _STYLES = {
     Verdict.SUPPORTED: "green",
     Verdict.REFUTED: "red",
@@ -32,7 +37,7 @@ _STYLES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Session:
     """What one command was asked: the entries to compare with, how to run, whether to publish."""
 
@@ -42,94 +47,115 @@ class Session:
     publish: bool
     console: Console
 
-    def reproduce(self, artifact: Artifact, gpu: int | None) -> int:
-        """Reproduce one artifact on GPU number `gpu` (None: the CPU, correctness only), print what
-        came of it, and return the exit status.
+    def reproduce_all(self, artifacts: list[Artifact], gpus: list[int]) -> list[int]:
+        """Reproduce the artifacts, one at a time on each GPU of `gpus` (none: on the CPU, for
+        correctness only), and return the exit status of each.
         """
-        known = Archive(self.repository).of(artifact.slug)
-        options = dataclasses.replace(self.options, gpu=gpu)
-        if gpu is None:
-            options = dataclasses.replace(options, runs=1)
-        outcome = runner.reproduce(artifact, options, self._progress(artifact))
-        if outcome.record is None:
-            self._say_fault(artifact, outcome)
-            return COULD_NOT if _is_missing(outcome) else DIFFERS
-        record = outcome.record
-        for note in [*outcome.notes, *record.disturbed]:
-            self.console.print(Text(f"note: {note}", "yellow"))
-        self._keep(artifact, record)
-        return self._compare(artifact, known, record)
-
-    def verify(self, artifacts: list[Artifact], gpus: int) -> int:
-        """Reproduce all `artifacts`, one at a time on each GPU, and end with a summary."""
         free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        for number in range(gpus):
-            free.put(number)
-        if gpus == 0:
-            free.put(None)
+        places: list[int | None] = [*gpus] or [None]
+        for place in places:
+            free.put(place)
 
         def one(artifact: Artifact) -> int:
             gpu = free.get()
             try:
-                return self.reproduce(artifact, gpu)
+                return self._guarded(artifact, gpu)
             finally:
                 free.put(gpu)
 
-        with ThreadPoolExecutor(max(1, gpus)) as pool:
-            statuses = list(pool.map(one, artifacts))
-        words = {SAME: "as published", DIFFERS: "differs or wrong", COULD_NOT: "could not run"}
+        pool = ThreadPoolExecutor(len(places))
+        try:
+            return list(pool.map(one, artifacts))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            child.end_all()
+            raise
+        finally:
+            pool.shutdown()
+
+    def summary(self, artifacts: list[Artifact], statuses: list[int]) -> None:
+        """Print how each artifact came out."""
         table = Table("artifact", "outcome", title="verify")
         for artifact, status in zip(artifacts, statuses, strict=True):
-            table.add_row(artifact.slug, words[status])
+            table.add_row(artifact.slug, _WORDS[status])
         self.console.print(table)
-        return max(statuses, default=SAME)
+
+    def _guarded(self, artifact: Artifact, gpu: int | None) -> int:
+        """Reproduce one artifact; whatever goes wrong with it is said, and the others go on."""
+        try:
+            return self._reproduce(artifact, gpu)
+        except (Fault, OSError) as fault:
+            self._say(f"{artifact.slug}: {fault}", "bold red")
+        except Exception:  # noqa: BLE001 - a bug of ours must not cost the other artifacts
+            self._say(traceback.format_exc(), "red")
+        return COULD_NOT
+
+    def _reproduce(self, artifact: Artifact, gpu: int | None) -> int:
+        runs = self.options.runs if gpu is not None else 1
+        options = dataclasses.replace(self.options, gpu=gpu, runs=runs)
+        outcome = runner.reproduce(artifact, options, self._progress(artifact))
+        if outcome.record is None:
+            self._say_fault(artifact, outcome)
+            return DIFFERS if outcome.started else COULD_NOT
+        for note in [*outcome.notes, *outcome.record.disturbed]:
+            self._say(f"note: {note}", "yellow")
+        known = Archive(self.repository).of(artifact.slug)
+        filed = self._file(artifact, outcome.record)
+        own = [entry for entry in self.entries if entry.artifact == artifact.slug]
+        rows = report.rows(own, known, outcome.record)
+        self.console.print(_table(artifact, rows, outcome.record))
+        wrong = report.wrong_here(known, outcome.record)
+        for each in wrong:
+            self._say(f"wrong: {each.subject} on {spell(each.workload)}: {each.failed}", "bold red")
+        self._say(report.conclusion(rows, outcome.record, wrong))
+        if not filed:
+            return COULD_NOT
+        return DIFFERS if wrong or any(row.differs for row in rows) else SAME
 
     def _progress(self, artifact: Artifact) -> Callable[[Progress], None]:
         def show(progress: Progress) -> None:
             where = f"run {progress.run} of {progress.runs}"
-            line = Text(f"{artifact.slug}: {where}: {spell(progress.workload)}", "dim")
-            self.console.print(line, no_wrap=True, overflow="ellipsis")
+            self._say(f"{artifact.slug}: {where}: {spell(progress.workload)}", "dim")
 
         return show
 
     def _say_fault(self, artifact: Artifact, outcome: Outcome) -> None:
         if outcome.output:
-            self.console.print(Text("the last that it wrote:", "dim"))
+            self._say("the last that it wrote:", "dim")
             self.console.print(Text(printable(outcome.output)))
-        self.console.print(Text(f"{artifact.slug}: {outcome.reason}", "bold red"))
+        self._say(f"{artifact.slug}: {outcome.reason}", "bold red")
         if outcome.kept:
-            line = f"measured before that, incomplete: {_short(outcome.kept)}"
-            self.console.print(Text(line))
-        self.console.print("No published record was changed.")
+            self._say(f"measured before that, incomplete: {_short(outcome.kept)}")
+        self._say("No published record was changed.")
+
+    def _file(self, artifact: Artifact, record: Record) -> bool:
+        """Publish the record or write it aside, and say where; False if it could not be published."""
+        if self.publish and record.device != report.CPU:
+            try:
+                self._say(f"published: {_short(publish(record, artifact.records))}")
+            except (OSError, Fault) as error:
+                self._say(f"not published: {error}", "bold red")
+                self._keep(artifact, record)
+                return False
+            return True
+        if self.publish:
+            self._say("Not published: without a GPU nothing was timed.")
+        self._keep(artifact, record)
+        return True
 
     def _keep(self, artifact: Artifact, record: Record) -> None:
-        """Publish the record, or write it aside."""
-        if not self.publish:
-            folder = (self.options.aside or Path()) / artifact.slug / record.device
-            path = folder / file_name(record.recorded)
-            write_whole(path, dumps(record))
-            self.console.print(Text(f"record (not published): {_short(path)}"))
-        elif record.device == "cpu":
-            self.console.print("Not published: without a GPU nothing was timed.")
-        else:
-            path = publish(record, artifact.records)
-            self.console.print(Text(f"published: {_short(path)}"))
+        """Write the record outside the published ones: where asked, else where temporary files go."""
+        try:
+            path = publish(record, (self.options.aside or Path()) / artifact.slug)
+        except (OSError, Fault) as error:
+            folder = Path(tempfile.mkdtemp(prefix=f"warplog-{artifact.slug}-"))
+            self._say(f"cannot write there: {error}", "yellow")
+            path = publish(record, folder)
+        self._say(f"record (not published): {_short(path)}")
 
-    def _compare(self, artifact: Artifact, known: Known, record: Record) -> int:
-        own = [entry for entry in self.entries if entry.artifact == artifact.slug]
-        found = report.rows(own, known, record)
-        self.console.print(_table(artifact, found, record))
-        wrong = report.wrong_here(known, record)
-        for each in wrong:
-            line = f"wrong: {each.subject} on {spell(each.workload)}: {each.failed}"
-            self.console.print(Text(printable(line), "bold red"))
-        self.console.print(Text(_conclusion(record, found, wrong)))
-        return DIFFERS if wrong or any(row.differs for row in found) else SAME
-
-
-def _is_missing(outcome: Outcome) -> bool:
-    """Return whether the script could not even start for want of a package."""
-    return "ModuleNotFoundError" in (outcome.reason or "")
+    def _say(self, line: str, style: str = "") -> None:
+        """Print a line of text as it is: no markup, no wrapping, no control characters."""
+        self.console.print(Text(printable(line), style), soft_wrap=True)
 
 
 def _table(artifact: Artifact, rows: list[report.Row], record: Record) -> Table:
@@ -143,28 +169,8 @@ def _table(artifact: Artifact, rows: list[report.Row], record: Record) -> Table:
             published = f"{value} ({row.published.verdict}, {row.device})"
         style = "bold red" if row.differs else _STYLES[here.verdict]
         cells = [row.claim, row.reported, published, report.measured(here)]
-        table.add_row(*map(Text, cells), Text(here.verdict, style))
+        table.add_row(*(Text(printable(cell)) for cell in cells), Text(here.verdict, style))
     return table
-
-
-def _conclusion(record: Record, rows: list[report.Row], wrong: list[Measurement]) -> str:
-    """Say in a sentence what the comparison came to."""
-    differing = [row.claim for row in rows if row.differs]
-    if wrong:
-        return "A kernel is wrong here: see above."
-    if record.device == "cpu":
-        checked = sum(each.metric == "error" for each in record.measurements)
-        return (
-            f"No GPU here: {checked} checks of correctness at tiny sizes passed, and nothing was "
-            "timed. The verdicts above are the published ones. To see the site: nox -s serve"
-        )
-    if differing:
-        return f"Different from what is published: {', '.join(differing)}."
-    tested = sum(row.here.verdict is not Verdict.UNTESTED for row in rows)
-    measured = f"{tested} of {len(rows)} claims measured here."
-    if all(row.published is None for row in rows):
-        return f"Nothing is published yet to compare with: {measured}"
-    return f"Same verdicts as published: {measured}"
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from warplog.fault import Fault
 from warplog.record import Record
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
-_GENERATED = {"records", "__pycache__"}
+_GENERATED = {"__pycache__", ".DS_Store", ".ipynb_checkpoints"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Artifact:
         found = []
         for path in sorted(self.folder.rglob("*")):
             parts = path.relative_to(self.folder).parts
-            if _GENERATED & set(parts) or any(part.startswith(".") for part in parts):
+            if parts[0] == "records" or _GENERATED & set(parts):
                 continue
             if not path.resolve().is_relative_to(self.folder.resolve()):
                 place = f"artifacts/{self.slug}/{'/'.join(parts)}"

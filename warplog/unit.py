@@ -1,23 +1,38 @@
 """Writes a measured number for people: SI inside, the nearest prefix outside, three digits.
 
-The rule kept here: the digits shown never claim more than three significant ones, and whole counts
-stay whole.
+The rule kept here: the digits shown never claim more than three significant ones, except that whole
+counts stay whole and that a fraction close to 1 has the digits that tell it from 100 %: 99.999 %.
+From 10 000 on, thousands stand apart.
 """
 
 import math
+import re
 
 from warplog.record import Interval
 
 _PREFIXED = {"s", "B", "B/s", "op/s", "1/s", "W", "Hz"}
-_PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+_PREFIXES = dict(
+    zip(range(-18, 31, 3), ["a", "f", "p", "n", "µ", "m", "", *"kMGTPEZYRQ"], strict=True)
+)
 _NAMES = {"op/s": "OP/s", "1/s": "/s", "ratio": "×", "fraction": "%"}
+_NO_COUNTS = {*_PREFIXED, "ratio", "fraction"}
 _TIGHT = {"×"}
+_GROUPED_FROM, _WRITTEN_OUT_TO = 10_000, 1e15
+_PLURAL = re.compile(r"(?:[a-z][\w-]* )*(?:[A-Z]{2,}|[a-z][\w-]+[^\Wsui])s\Z")
+_IRREGULAR = {
+    "caches": "cache",
+    "indices": "index",
+    "matrices": "matrix",
+    "series": "series",
+    "vertices": "vertex",
+}
+_LONGER = re.compile(r"(?:ch|sh|ss|x)es\Z")
 
 
 def pretty(value: float, unit: str) -> str:
     """Write `value` in `unit`: ``3.31e-05, "s"`` is ``33.1 µs``; ``12.4, "ratio"`` is ``12.4×``."""
     digits, suffix = _scaled(value, unit, value)
-    return _join(digits, suffix)
+    return _join(digits, suffix, unit)
 
 
 def pretty_interval(interval: Interval, unit: str) -> str:
@@ -25,16 +40,16 @@ def pretty_interval(interval: Interval, unit: str) -> str:
     largest = max(abs(interval.low), abs(interval.high))
     low, suffix = _scaled(interval.low, unit, largest)
     high, _ = _scaled(interval.high, unit, largest)
-    return _join(low if low == high else f"{low}\u2013{high}", suffix)
+    return _join(low if low == high else f"{low}\u2013{high}", suffix, unit)
 
 
 def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
     """Return the digits of `value` and its unit, with the prefix that suits `largest`."""
     if unit == "fraction":
-        return _digits(value * 100), "%"
+        return _percent(value), "%"
     name = _NAMES.get(unit, unit)
     if unit not in _PREFIXED or largest == 0:
-        return _digits(value), name
+        return _digits(value, count=unit not in _NO_COUNTS), name
     power = 3 * math.floor(math.log10(abs(largest)) / 3)
     power = min(max(power, min(_PREFIXES)), max(_PREFIXES))
     if unit == "s":
@@ -45,14 +60,31 @@ def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
     return _digits(value / 10.0**power), _PREFIXES[power] + name
 
 
-def _digits(value: float) -> str:
-    """Write three significant digits; whole numbers below a million stay whole."""
-    if float(value).is_integer() and abs(value) < 1e6:
-        return f"{int(value):,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(int(value))
-    if value == 0 or 1e-3 <= abs(value) < 1e6:
-        places = max(0, 2 - math.floor(math.log10(_three(abs(value))))) if value else 0
-        return f"{value:.{places}f}"
-    return f"{value:.2e}"
+def _percent(value: float) -> str:
+    """Write a fraction in percent. Only 1 is 100 and only 0 is 0: what is close to 1 gets more digits."""
+    digits = _digits(value * 100)
+    if value == 1 or digits != "100":
+        return digits
+    tries = (f"{value * 100:.{places}f}" for places in range(1, 16))
+    return next((words for words in tries if float(words) != 100), digits)
+
+
+def _digits(value: float, *, count: bool = False) -> str:
+    """Write three significant digits; a whole number below a thousand, or a whole `count`, whole."""
+    size = abs(value)
+    if float(value).is_integer() and size < (_WRITTEN_OUT_TO if count else 1000):
+        return _grouped(int(value))
+    rounded = _three(size)
+    if not 1e-3 <= rounded < _WRITTEN_OUT_TO:
+        return f"{value:.2e}"
+    if rounded >= 1000:
+        return _grouped(int(_three(value)))
+    return f"{value:.{max(0, 2 - math.floor(math.log10(rounded)))}f}"
+
+
+def _grouped(value: int) -> str:
+    """Write a whole number; from 10 000 on with a narrow space between thousands."""
+    return f"{value:,}".replace(",", "\u202f") if abs(value) >= _GROUPED_FROM else str(value)
 
 
 def _three(value: float) -> float:
@@ -60,5 +92,18 @@ def _three(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _join(digits: str, suffix: str) -> str:
+def _join(digits: str, suffix: str, unit: str) -> str:
+    if digits == "1" and unit not in _NO_COUNTS:
+        suffix = _singular(suffix)
     return f"{digits}{suffix}" if suffix in _TIGHT or not suffix else f"{digits} {suffix}"
+
+
+def _singular(unit: str) -> str:
+    """Return the name of one of `unit`, where it is a plural noun: ``kernels``, ``mismatches``."""
+    if unit in _IRREGULAR:
+        return _IRREGULAR[unit]
+    if not _PLURAL.match(unit):
+        return unit
+    if unit.endswith("ies"):
+        return unit[:-3] + "y"
+    return unit[:-2] if _LONGER.search(unit) else unit[:-1]

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from warplog.claim import DERIVED, Claim, Judgement, Quantity, Reported, Unmeasured, Verdict, spell
+from warplog.claim import UNITS, Claim, Judgement, Quantity, Reported, Unmeasured, Verdict, compare
 from warplog.claim import readings as readings_of
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.figure import device_name
 from warplog.output import plain_output
 from warplog.unit import pretty, pretty_interval
+from warplog.workload import spell
 
 ICONS = {
     Verdict.SUPPORTED: "\u2713",
@@ -59,9 +60,9 @@ def value(name: str, quantity: Quantity, evidence: Evidence | None) -> str:
     found = readings_of(quantity, evidence.record, evidence.ceilings)
     judgement = Judgement(Verdict.UNTESTED, found)
     interval = pretty_interval(judgement.interval, judgement.unit) if judgement.interval else ""
-    runs = len(found[0].runs)
+    runs = "one run" if judgement.runs == 1 else f"{judgement.runs} runs"
     title = (
-        f"{interval} over {runs} runs on {device_name(evidence)}; "
+        f"{interval} over {runs} on {device_name(evidence)}; "
         f"{quantity.metric} of {quantity.subject}; record of {evidence.record.recorded}"
     )
     return (
@@ -87,13 +88,13 @@ def claims_table(entry: Entry, devices: Sequence[Evidence]) -> str:
     rows = []
     for name, claim in entry.claims.items():
         judgements = [judged(claim, evidence) for evidence in devices]
-        unit = next((each.unit for each in judgements if each.unit), _unit(claim))
+        unit = next((each.unit for each in judgements if each.unit), _unit(claim, devices))
         cells = judgements or [judged(claim, None)]
         rows.append(
             f'<tr id="{escape(name)}"><td class="wl-says">{escape(claim.says)}'
             f'<div class="wl-about">{_about(claim)}</div></td>'
             f"<td>{_reported(claim.reported, unit)}</td><td>{_bounds(claim, unit)}</td>"
-            + "".join(f"<td>{_cell(judgement)}</td>" for judgement in cells)
+            + "".join(f"<td>{_cell(judgement, claim)}</td>" for judgement in cells)
             + "</tr>"
         )
     heads = ["Claim", "Reported", "Holds if", *(_head(evidence) for evidence in devices)]
@@ -148,8 +149,15 @@ def _about(quantity: Quantity) -> str:
     return escape(f"{metric} of {quantity.subject}{over}{where}")
 
 
-def _unit(quantity: Quantity) -> str:
-    return DERIVED.get(quantity.metric, "s" if quantity.metric == "latency" else "")
+def _unit(quantity: Quantity, devices: Sequence[Evidence]) -> str:
+    """Return the unit of a metric that was not measured here: a record's, however old, or ours."""
+    found = (
+        each.unit
+        for evidence in devices
+        for each in evidence.record.measurements
+        if each.metric == quantity.metric
+    )
+    return UNITS.get(quantity.metric) or next(found, "")
 
 
 def _bounds(claim: Claim, unit: str) -> str:
@@ -174,7 +182,18 @@ def _reported(reported: Reported | None, unit: str) -> str:
     return f'{words}<div class="wl-about">{escape(reported.device)}, {by}</div>'
 
 
-def _cell(judgement: Judgement) -> str:
+def _looks_inside(judgement: Judgement, claim: Claim) -> bool:
+    """Return whether a refuting number is written as the bound itself: 9.998 and 10 are both 10.0."""
+    bounds = claim.bounds
+    return any(
+        f"{end:.3g}" in {f"{bounds.low:.3g}", f"{bounds.high:.3g}"}
+        for reading in judgement.readings
+        if compare(reading.interval, bounds) is Verdict.REFUTED
+        for end in (reading.interval.low, reading.interval.high)
+    )
+
+
+def _cell(judgement: Judgement, claim: Claim) -> str:
     """Return one device's side of a claim: interval, badge, and what must be said beside it."""
     parts = []
     if judgement.interval is not None:
@@ -182,8 +201,12 @@ def _cell(judgement: Judgement) -> str:
         parts.append(f'<span class="wl-interval">{escape(interval)}</span>')
     parts.append(badge(judgement.verdict))
     notes = []
+    if judgement.runs == 1:
+        notes.append("one run")
     if len(judgement.readings) > 1:
         notes.append(f"over {len(judgement.readings)} workloads")
+    if _looks_inside(judgement, claim):
+        notes.append("outside by less than three digits show")
     if judgement.within_noise:
         notes.append("within the A/A noise")
     parts += [f'<div class="wl-about">{note}</div>' for note in notes]
@@ -206,4 +229,5 @@ def _value_cell(quantity: Quantity, evidence: Evidence) -> str:
         return f'not measured<div class="wl-about">{_reason(_why_not(quantity, evidence))}</div>'
     found = Judgement(Verdict.UNTESTED, readings_of(quantity, evidence.record, evidence.ceilings))
     interval = pretty_interval(found.interval, found.unit) if found.interval else ""
-    return f'{escape(words)}<div class="wl-about">runs {escape(interval)}</div>'
+    runs = "one run" if found.runs == 1 else f"runs {escape(interval)}"
+    return f'{escape(words)}<div class="wl-about">{runs}</div>'

@@ -26,6 +26,7 @@ COPY = {
 # From the L2: loads that pass by the L1, which would answer a small buffer itself.
 READ_L2 = {
     "loads": replace(WARP, load="ld.global.cg.v4.u32"),
+    "loads, persistent": replace(WARP, load="ld.global.cg.v4.u32", threads=512, blocks=2),
     "cp.async": replace(WARP, kernel="async", stages=4, threads=256, blocks=1),
     "bulk copies": replace(WARP, kernel="bulk", stages=4, threads=256, blocks=1),
 }
