@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from warplog.record import Interval, Measurement, Number, Record, Workload, compact
 from warplog.sound import usable
-from warplog.workload import plain
+from warplog.workload import plain, spell
 
 AA_METRIC = "latency_again"
 WORK_CEILING = "bf16"
