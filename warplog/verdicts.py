@@ -24,6 +24,7 @@ ICONS = {
     Verdict.UNTESTED: "\u2013",
 }
 _SHORT = 160
+NOTHING = "&ndash;"
 
 
 def badge(verdict: Verdict, count: int | None = None) -> str:
@@ -85,20 +86,27 @@ def _why_not(quantity: Quantity, evidence: Evidence | None) -> str:
 
 def claims_table(entry: Entry, devices: Sequence[Evidence]) -> str:
     """Return the claims with reported value, bounds, and interval and verdict on each device."""
+    names = [escape(device_name(evidence)) for evidence in devices] or [escape(entry.device)]
     rows = []
     for name, claim in entry.claims.items():
-        judgements = [judged(claim, evidence) for evidence in devices]
-        unit = next((each.unit for each in judgements if each.unit), _unit(claim, devices))
-        cells = judgements or [judged(claim, None)]
+        found = [judged(claim, evidence) for evidence in devices] or [judged(claim, None)]
+        unit = next((each.unit for each in found if each.unit), _unit(claim, devices))
+        cells = {"Reported": _reported(claim.reported, unit), "Holds if": _bounds(claim, unit)}
+        cells |= dict(zip(names, (_cell(each, claim) for each in found), strict=True))
+        said = f'{escape(claim.says)}<div class="wl-about">{_about(claim)}</div>'
         rows.append(
-            f'<tr id="{escape(name)}"><td class="wl-says">{escape(claim.says)}'
-            f'<div class="wl-about">{_about(claim)}</div></td>'
-            f"<td>{_reported(claim.reported, unit)}</td><td>{_bounds(claim, unit)}</td>"
-            + "".join(f"<td>{_cell(judgement, claim)}</td>" for judgement in cells)
+            f'<tr id="{escape(name)}"><td class="wl-says">{said}</td>'
+            + "".join(_labelled(head, cell) for head, cell in cells.items())
             + "</tr>"
         )
     heads = ["Claim", "Reported", "Holds if", *(_head(evidence) for evidence in devices)]
-    return _table([*heads, *([] if devices else [escape(entry.device)])], rows)
+    return _table([*heads, *([] if devices else names)], rows, "wl-claims")
+
+
+def _labelled(head: str, cell: str) -> str:
+    """Return a cell that carries its column's name, for a screen on which columns do not fit."""
+    empty = " wl-empty" if cell == NOTHING else ""
+    return f'<td class="wl-cell{empty}" data-head="{head}">{cell}</td>'
 
 
 def values_table(entry: Entry, devices: Sequence[Evidence]) -> str:
@@ -126,10 +134,10 @@ def failures(devices: Sequence[Evidence]) -> str:
     return _table(["Failed", "Workload", "Device", "Why"], rows) if rows else ""
 
 
-def _table(heads: list[str], rows: list[str]) -> str:
+def _table(heads: list[str], rows: list[str], kind: str = "") -> str:
     top = "".join(f'<th scope="col">{head}</th>' for head in heads)
     return (
-        f'<div class="wl-scroll" tabindex="0"><table class="wl-table"><thead><tr>{top}</tr></thead>'
+        f'<div class="wl-scroll" tabindex="0"><table class="wl-table {kind}"><thead><tr>{top}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -145,7 +153,8 @@ def _about(quantity: Quantity) -> str:
     """Return what a quantity measures, in a line."""
     over = f" over {quantity.over}" if quantity.over else ""
     where = f", {spell(quantity.workload)}" if quantity.workload else ""
-    metric = quantity.metric.replace("_", " ")
+    counter = "." in quantity.metric  # named as its tool names it
+    metric = quantity.metric if counter else quantity.metric.replace("_", " ")
     return escape(f"{metric} of {quantity.subject}{over}{where}")
 
 
@@ -173,7 +182,7 @@ def _bounds(claim: Claim, unit: str) -> str:
 def _reported(reported: Reported | None, unit: str) -> str:
     """Return what the source said, on which device, and who it is."""
     if reported is None:
-        return "&ndash;"
+        return NOTHING
     said = reported.value
     words = escape(said if isinstance(said, str) else pretty(said, unit))
     by = escape(reported.by)
