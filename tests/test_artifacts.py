@@ -23,7 +23,7 @@ def test_an_artifact_is_right_at_tiny_sizes(slug):
 def test_importing_a_script_runs_nothing(slug, monkeypatch):
     import sys
 
-    from warplog.run import load_script
+    from warplog.process import load_script
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)

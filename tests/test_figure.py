@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 from factory import H200, Lab, measured, record_of, timed
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from warplog.block import FigureBlock
@@ -206,6 +206,7 @@ def test_logarithmic_ticks_enclose_every_value(one, two):
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
+@example(0.0, 5e-324)
 def test_linear_ticks_enclose_every_value_and_zero(one, two):
     low, high = min(one, two), max(one, two)
     ticks = linear_ticks(low, high)

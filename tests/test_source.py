@@ -64,7 +64,7 @@ def test_records_and_caches_are_no_source(lab):
     lab.publish(artifact, timed(batch=1))
     (artifact.folder / "__pycache__").mkdir()
     (artifact.folder / "__pycache__" / "kernel.pyc").write_bytes(b"\0")
-    (artifact.folder / ".hidden").write_text("x")
+    (artifact.folder / ".DS_Store").write_text("x")
     assert artifact.digests([]) == before
 
 

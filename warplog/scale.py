@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from warplog.record import Interval, Workload
 
+SMALLEST_SPAN = 1e-300
 TICKS_AT_MOST = 7
 LABEL_GAP = 14.0
 TINIEST = 1e-300
@@ -79,9 +80,12 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def linear_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers from at most `low` (and 0) to at least `high`."""
+    """Return round numbers from at most `low` (and 0) to at least `high`.
+
+    A span so small that no decimal step divides it is drawn as none.
+    """
     low, high = min(low, 0.0), max(high, 0.0)
-    span = high - low or 1.0
+    span = high - low if high - low > SMALLEST_SPAN else 1.0
     rough = span / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(each * power for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9))
