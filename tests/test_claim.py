@@ -40,7 +40,8 @@ def ceilings(tmp_path):
     """A device that copies at 4 TB/s and multiplies at 1 Pop/s."""
     artifact = Lab(tmp_path / "floor").artifact("ceilings")
     copy = measured("latency", "copy", [1e-3] * 6, traffic=4_000_000_000)
-    matmul = measured("latency", f"matmul {WORK_CEILING}", [1e-3] * 6, work=1_000_000_000_000)
+    work = 1_000_000_000_000
+    matmul = measured("latency", "matmul", [1e-3] * 6, work=work, dtype=WORK_CEILING)
     return record_of(artifact, [copy, matmul])
 
 

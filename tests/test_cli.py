@@ -1,5 +1,6 @@
 """The command line: what it prints, its exit status, and that a mistake is one line."""
 
+import io
 import re
 import subprocess
 import sys
@@ -7,11 +8,12 @@ from pathlib import Path
 
 import factory
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from warplog import cli, runner
 from warplog.record import loads
-from warplog.runner import Outcome, Progress
+from warplog.runner import Outcome, Where
 from warplog.source import Repository
 
 CPU_SCRIPT = """
@@ -44,7 +46,7 @@ def measured(lab, monkeypatch):
 
     def next_time(found, **changes):
         def reproduce(artifact, options, report):
-            report(Progress(1, options.runs, {"batch": 31}))
+            report(Where(1, options.runs, {"batch": 31}))
             if isinstance(found, Outcome):
                 return found
             return Outcome(factory.record_of(artifact, found, **changes))
@@ -78,7 +80,7 @@ def test_same_numbers_are_status_0_and_change_no_record(measured, name):
     before = files(lab)
     result = call("reproduce", name)
     assert result.exit_code == 0, result.output
-    assert "run 1 of 6: batch=31" in result.output
+    assert "row-sum: run 1 of 6\n" in result.output
     assert "Same verdict as published: 1 of 1 claims." in result.output
     assert files(lab) == before
     assert len(list(lab.root.glob(".warplog/row-sum/nvidia-h200/*.json"))) == 1
@@ -333,3 +335,12 @@ def test_fill_of_one_wrong_name_says_so(lab, monkeypatch, capsys):
         cli.main()
     assert ended.value.code == 2
     assert "'nosuch'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("gpu")
+def test_on_a_terminal_the_run_and_the_workload_are_shown_live(measured, monkeypatch):
+    measured(factory.timed(batch=31))
+    shown = Console(force_terminal=True, width=100, file=io.StringIO(), highlight=False)
+    monkeypatch.setattr(cli, "_console", lambda: shown)
+    call("reproduce", "row-sum")
+    assert "row-sum: run 1 of 6: batch=31" in shown.file.getvalue()

@@ -31,6 +31,8 @@ def gpu(monkeypatch):
         "nvmlDeviceGetMaxClockInfo": lambda *_: 3201,
         "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: state.reasons,
         "nvmlDeviceGetComputeRunningProcesses": lambda _: state.users,
+        "nvmlDeviceGetPowerManagementLimit": lambda _: 700_000,
+        "nvmlDeviceGetEccMode": lambda _: [1, 1],
         "nvmlDeviceGetClockInfo": lambda *_: 1980,
         "nvmlDeviceGetTemperature": lambda *_: 41,
         "nvmlDeviceGetPowerUsage": lambda _: 123_400,
@@ -108,3 +110,19 @@ def test_a_driver_that_is_not_there_is_none(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", missing)
     assert environment.driver() is None
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_cards_limits_are_named():
+    found = environment.gpu(GPU)
+    assert (found["watts_limit"], found["ecc"]) == (700, "on")
+
+
+def test_what_the_clocks_did_while_busy_is_a_range():
+    first = {"sm_mhz": 1980, "watts": 500.0, "slowed": ["power cap"], "others": 0}
+    second = {"sm_mhz": 1700, "watts": 690.0, "slowed": [], "others": 1}
+    found = environment.busiest([first, second])
+    assert (found["sm_mhz_least"], found["sm_mhz_most"]) == (1700, 1980)
+    assert (found["watts_most"], found["slowed"], found["others"]) == (690.0, ["power cap"], 1)
+    assert environment.disturbances([found]) == ["1 other process(es) on the GPU"]
+    assert environment.busiest([]) == {}

@@ -277,7 +277,10 @@ def test_each_device_has_its_own_verdict_and_the_entrys_own_stands_first(lab):
 def test_a_speedup_inside_the_noise_says_so(tmp_path):
     lab = Lab(tmp_path / "lab")
     lab.publish(lab.artifact(), timed(batch=31))
-    lab.entry(FRONT.replace("over: peer", "over: kernel").replace("at_least: 10", "at_least: 0"))
+    kernel_over_peer = "subject: kernel\n    over: peer"
+    peer_over_peer = "subject: peer\n    over: peer"
+    front = FRONT.replace(kernel_over_peer, peer_over_peer).replace("at_least: 10", "at_least: 0")
+    lab.entry(front)
     assert "within the A/A noise" in shown(lab)
     lab.entry()
     assert "within the A/A noise" not in shown(lab)

@@ -145,13 +145,13 @@ def _copy(source, target, size, BLOCK: tl.constexpr):  # noqa: N803 - Triton's w
 
 
 @pytest.mark.skipif(shutil.which("true") is None, reason="needs a POSIX system")
-def test_a_cubin_for_sm_90_is_disassembled():
+def test_a_cubin_for_sm_90_is_disassembled(run, written):
     kernel = triton.runtime.jit.JITFunction(_copy)
     source = ASTSource(
         kernel, {"source": "*fp32", "target": "*fp32", "size": "i32", "BLOCK": "constexpr"},
         {(3,): 1024},
     )  # fmt: skip
     compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-    listing = profile.sass(compiled.asm["cubin"])
-    assert profile.instructions(listing, "LDG") >= 1
-    assert profile.instructions(listing, "STG") >= 1
+    run.profile("copy", code=compiled.asm["cubin"], counters=["sass:LDG", "sass:STG"])
+    for counter in ("sass:LDG", "sass:STG"):
+        assert written.metric(counter, "copy")["runs"][0][0] >= 1

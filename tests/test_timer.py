@@ -94,11 +94,5 @@ def test_the_call_lies_between_the_two_events(cuda):
     assert cuda.order == ["spin", "event", "event", "call", "event", "wait"]
 
 
-def test_the_host_timer_calls_once_more_when_warm():
-    calls = []
-    timer.HostTimer().time("s", lambda: calls.append(1), warm=True)
-    assert len(calls) == 2
-
-
 def test_an_untouched_clock_is_accepted():
     timer.check_timers()

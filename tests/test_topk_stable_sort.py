@@ -41,6 +41,8 @@ made = {
 }
 constants = {"ROWS": 64, "HEIGHT": 4, "BLOCK": 512}
 made["ragged"] = ptx(kernel._sum_ragged, ragged, constants, ragged)
+loose = {"flat": "*fp32", "out": "*fp32", "starts": "*i64", "shared": "*i32", "width": "i32"}
+made["loose"] = ptx(kernel._sum_where_they_lie, loose, constants, loose)
 print(json.dumps(made))
 """
 
@@ -60,7 +62,7 @@ class Tiny:
         self.found.append([metric, value, subject, workload])
 
 run = Tiny()
-for experiment in (ties.hunt, ties.definition, ties.network, ties.paths):
+for experiment in (ties.hunt, ties.definition, ties.network, ties.example, ties.paths):
     experiment(run)
 print(json.dumps(run.found))
 """
@@ -181,6 +183,20 @@ def test_one_launch_gives_each_item_its_own_order(model, kernel):
     assert (found[1, 99:] == -torch.inf).all()
 
 
+def test_items_are_summed_where_they_lie(model, kernel):
+    """The same bits as from the padded batch, each item at its own start and row stride."""
+    lengths, heights = (132, 1, 99, 128, 8), (4, 1, 1, 4, 1)
+    draw = torch.Generator().manual_seed(4)
+    items = [torch.randn(64, n, generator=draw) for n in lengths]
+    flat = torch.cat([item.flatten() for item in items])
+    starts = torch.tensor([0, *lengths]).cumsum(0)
+    shared = torch.tensor([height > 1 for height in heights]).int()
+    found = kernel.sum_where_they_lie(flat, starts, shared, 132, 64)
+    for row, item, n, height in zip(found, items, lengths, heights, strict=True):
+        assert torch.equal(row[:n], model.ordered_sum(item, height))
+        assert (row[n:] == -torch.inf).all()
+
+
 def test_both_ways_of_padding_agree(kernel):
     rows = [torch.arange(5.0), torch.arange(3.0)]
     starts = torch.tensor([0, 5, 8])
@@ -202,6 +218,15 @@ def test_cleaning_leaves_one_zero_and_one_nan(kernel):
     assert found == [0, 0, 0x7FC00000, 0x7FC00000, 0x3F800000]
 
 
+def test_the_reference_ranks_as_the_sort_of_a_cpu_does(draws):
+    """NaN of any bits first and equal, zeros equal, ties by index: for every kind of tie."""
+    reference = module("reference")
+    for kind in draws.TIES:
+        scores = draws.draw(kind, (2, 1000), torch.float32, 6, torch.device("cpu"))
+        ranked = torch.sort(scores, descending=True, stable=True).indices
+        assert torch.equal(reference.top_indices(scores, 700), ranked[:, :700]), kind
+
+
 def test_every_kind_has_the_ties_that_it_is_named_for(draws):
     """Scores of kind none are all distinct in a row, in every type; of all other kinds, some tie."""
     for kind in draws.TIES:
@@ -219,11 +244,13 @@ def test_the_hunt_counts_what_it_tested_and_finds_nothing_where_nothing_ties():
         [sys.executable, "-c", HUNT, str(FOLDER)], capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout)
-    distinct = [each for each in found if each[3]["ties"] == "none"]
+    distinct = [each for each in found if each[3].get("ties") == "none"]
     rows = [value for metric, value, _, _ in distinct if metric == "tested"]
     assert rows == [16, 48, 16]  # Four types, rows 1 + 3, and one, three or one k.
     assert {value for metric, value, _, _ in distinct if metric.endswith("mismatches")} == {0}
-    zeros = [each for each in found if each[3]["ties"] == "both-zeros"]
+    zeros = [each for each in found if each[3].get("ties") == "both-zeros"]
+    rates = {value for metric, value, _, _ in distinct if metric.startswith("differing")}
+    assert rates == {0}
     assert {subject for _, _, subject, _ in zeros} == {
         "top-k",
         "stable sort",
@@ -251,3 +278,9 @@ def test_the_ragged_kernel_loads_sixteen_bytes_at_a_time(ptx):
     wide = instructions(ptx["ragged"], "ld.global.v4.b32")
     narrow = instructions(ptx["ragged"], "ld.global.b32")
     assert Counter(wide=wide, narrow=narrow) == {"wide": 64 + 16, "narrow": 2}
+
+
+def test_items_in_place_are_read_sixteen_bytes_at_a_time_where_rows_are_aligned(ptx):
+    """The four lanes' 64 loads; the one lane's loop may start anywhere, so its columns go singly."""
+    assert instructions(ptx["loose"], "ld.global.v4.b32") == 64
+    assert instructions(ptx["loose"], "ld.global.v2.b32") == 0

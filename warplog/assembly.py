@@ -5,6 +5,7 @@ is a failure with a reason, and never a shorter list.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +20,10 @@ from warplog.record import (
     Source,
     utc_now,
 )
-from warplog.source import Artifact, closure_digest
+from warplog.source import Artifact, closure_digest, file_digest
 
 PROTOCOL_VERSION = 1
+MEASURING = ("case", "comparison", "measure", "process", "profile", "run", "timer")
 
 Events = list[dict[str, Any]]
 
@@ -48,7 +50,9 @@ def assemble(
         source=Source(
             closure_digest(files), files, *((commit, None) if commit else artifact.commit())
         ),
-        protocol=Protocol(PROTOCOL_VERSION, len(ended), first["timer"], first["flush_bytes"]),
+        protocol=Protocol(
+            PROTOCOL_VERSION, len(ended), first["timer"], first["flush_bytes"], _harness()
+        ),
         environment=Environment(**{key: first[key] for key in named}, clocks=clocks),
         disturbed=[
             f"run {number}: {line}"
@@ -57,6 +61,12 @@ def assemble(
         ],
         measurements=msgspec.convert(measurements, list[Measurement]),
     )
+
+
+def _harness() -> str:
+    """Return the digest of the modules that decide how a number is made."""
+    here = Path(__file__).parent
+    return closure_digest({name: file_digest(here / f"{name}.py") for name in MEASURING})
 
 
 def merge(runs: list[Events]) -> Events:

@@ -178,7 +178,7 @@ def _derive(
     if quantity.metric == "speedup":
         over = _same_workload(record, "latency", quantity.over or "", found.workload)
         values = _ratios(over.medians, taken)
-        noise = aa_floor(record, found.workload)
+        noise = aa_floor(record, over.subject, found.workload)
     elif quantity.metric in ("bandwidth", "rate"):
         amount = found.traffic if quantity.metric == "bandwidth" else found.work
         if amount is None:
@@ -215,15 +215,17 @@ def _same_workload(record: Record, metric: str, subject: str, workload: Workload
     raise Unmeasured(message)
 
 
-def aa_floor(record: Record, workload: Workload) -> Interval | None:
-    """Return the spread of the baseline against itself on `workload`, as ratios; or None."""
-    for again in record.measurements:
-        if again.metric == AA_METRIC and again.workload == workload and again.runs:
-            first = _same_workload(record, "latency", again.subject, workload)
-            ratios = _ratios(first.medians, again.medians)
-            widest = max(abs(ratio - 1) for ratio in ratios)
-            return Interval(1 - widest, 1 + widest)
-    return None
+def aa_floor(record: Record, subject: str, workload: Workload) -> Interval | None:
+    """Return the spread of `subject` against itself on `workload`, as ratios; None where it was not
+    the baseline there, and so was timed only once a round.
+    """
+    try:
+        again = _same_workload(record, AA_METRIC, subject, workload)
+        first = _same_workload(record, "latency", subject, workload)
+    except Unmeasured:
+        return None
+    widest = max(abs(ratio - 1) for ratio in _ratios(first.medians, again.medians))
+    return Interval(1 - widest, 1 + widest)
 
 
 def floor(measurement: Measurement, ceilings: Record | None) -> float:
@@ -251,7 +253,8 @@ def ceiling(ceilings: Record, metric: str) -> float:
     rates: list[float] = []
     for each in ceilings.measurements:
         amount = each.traffic if metric == "bandwidth" else each.work
-        counts = each.cache != "warm" if metric == "bandwidth" else WORK_CEILING in each.subject
+        cold, bf16 = each.cache != "warm", each.workload.get("dtype") == WORK_CEILING
+        counts = cold if metric == "bandwidth" else bf16
         if each.metric == "latency" and each.runs and amount and counts:
             rates += _ratios([amount], [min(each.medians)])
     if not rates:

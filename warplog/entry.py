@@ -121,8 +121,8 @@ def fill(entry: Entry, repository: Repository, archive: Archive | None = None) -
 
 
 def measured(quantity: Quantity, evidence: Evidence | None) -> str | None:
-    """Return what the prose says of `quantity`: the median of its runs, or ``low–high`` of the
-    medians of several workloads; None where nothing fresh was measured.
+    """Return what the prose says of `quantity`: the median of its runs, or for several workloads
+    ``low–high`` over all their runs; None where nothing fresh was measured.
     """
     if evidence is None or not evidence.fresh:
         return None
@@ -130,10 +130,10 @@ def measured(quantity: Quantity, evidence: Evidence | None) -> str | None:
         found = readings(quantity, evidence.record, evidence.ceilings)
     except Unmeasured:
         return None
-    medians = [float(statistics.median(reading.runs)) for reading in found]
-    if len(medians) == 1:
-        return pretty(medians[0], found[0].unit)
-    return pretty_interval(Interval.of(medians), found[0].unit)
+    unit = found[0].unit
+    if len(found) == 1:
+        return pretty(float(statistics.median(found[0].runs)), unit)
+    return pretty_interval(Interval.of([value for each in found for value in each.runs]), unit)
 
 
 def parse(text: str, path: Path, name: re.Match[str], faults: list[Fault]) -> Entry | None:

@@ -4,6 +4,7 @@ The rule kept here: everything that can change a number is named, and nothing th
 host or a path ever is. What cannot be read is absent, never guessed.
 """
 
+import contextlib
 import getpass
 import os
 import platform
@@ -31,7 +32,14 @@ VARIABLES = (
     "TRITON_DEFAULT_FP_FUSION",
     "TRITON_INTERPRET",
 )
-PACKAGES = ("torch", "triton", "numpy")
+PACKAGES = (
+    "torch",
+    "triton",
+    "numpy",
+    "nvidia-cublas",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cudnn-cu13",
+)
 _PLAIN_VALUE = re.compile(r"[\w.,:=+-]{0,60}\Z")
 _PATH = re.compile(r"(?<![\w.…])(?:~|[A-Za-z]:)?[\\/](?:[^\s\\/'\"<>|:]+[\\/])+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|[\w.+-]+@[\w-]+\.[\w.-]+")
@@ -76,8 +84,7 @@ def gpu(where: torch.device) -> dict[str, Scalar] | None:
         "memory_bytes": facts.total_memory,
         "l2_bytes": facts.L2_cache_size,
     }
-    pins = pin_bandwidth(where)
-    return found if pins is None else {**found, "pin_bandwidth": pins}
+    return {**found, **_limits(where)}
 
 
 def _handle(where: torch.device) -> Any:
@@ -100,6 +107,34 @@ def pin_bandwidth(where: torch.device) -> float | None:
     except pynvml.NVMLError:
         return None
     return float(bits / 8 * megahertz * 1e6 * 2)
+
+
+def _limits(where: torch.device) -> dict[str, Scalar]:
+    """Return what NVML says of the card's limits: bytes a second at its pins, watts, and whether
+    its memory corrects errors, which costs bandwidth on some cards; what it does not say is absent.
+    """
+    found: dict[str, Scalar] = {}
+    pins = pin_bandwidth(where)
+    if pins is not None:
+        found["pin_bandwidth"] = pins
+    with contextlib.suppress(pynvml.NVMLError):
+        handle = _handle(where)
+        found["watts_limit"] = pynvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000
+        found["ecc"] = "on" if pynvml.nvmlDeviceGetEccMode(handle)[0] else "off"
+    return found
+
+
+def busiest(readings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the range of the clock readings taken while the GPU worked; empty without any."""
+    found: dict[str, Any] = {}
+    for name in ("sm_mhz", "memory_mhz", "celsius", "watts"):
+        values = [reading[name] for reading in readings if name in reading]
+        if values:
+            found |= {f"{name}_least": min(values), f"{name}_most": max(values)}
+    if found:
+        found["slowed"] = sorted({why for each in readings for why in each.get("slowed", [])})
+        found["others"] = max(reading.get("others", 0) for reading in readings)
+    return found
 
 
 def driver() -> str | None:

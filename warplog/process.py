@@ -125,7 +125,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def measure(folder: Path, seed: int, write: Write, *, counting: bool) -> None:
     """Run the script of the artifact in `folder`; write its events, where it ran, and that it is done."""
     where = environment.device()
-    before = environment.clocks(where)
+    clocks = [environment.clocks(where)]
+    busy: list[dict[str, Any]] = []
     timer = QueueTimer(where) if where.type == "cuda" and not counting else None
     run = Run(
         write,
@@ -133,6 +134,7 @@ def measure(folder: Path, seed: int, write: Write, *, counting: bool) -> None:
         timer=timer,
         bandwidth=environment.pin_bandwidth(where),
         counting=profile.Counting(write) if counting else None,
+        observe=lambda: busy.append(environment.clocks(where)),
     )
     shared = Shared(folder)
     script = load_script(folder)
@@ -141,10 +143,10 @@ def measure(folder: Path, seed: int, write: Write, *, counting: bool) -> None:
     script.reproduce(run)
     seconds = time.perf_counter() - started
     used = {**shared.digests(), **used}
-    clocks = [before, environment.clocks(where)] if where.type == "cuda" else []
+    clocks += [environment.busiest(busy), environment.clocks(where)]
     requirements = folder / "requirements.txt"
     about = environment.about(where, requirements if requirements.is_file() else None)
-    about |= {"clocks": clocks, "disturbed": environment.disturbances(clocks)}
+    about |= {"clocks": list(filter(None, clocks)), "disturbed": environment.disturbances(clocks)}
     about |= {"timer": timer.name if timer else "none"}
     about |= {"flush_bytes": timer.flush_bytes if timer else 0}
     write({"event": "environment", **about, "shared": used, "seconds": seconds})

@@ -91,14 +91,21 @@ def _clocks(record: Record) -> str:
         ("celsius", "temperature", "°C"),
         ("watts", "power", "W"),
     ):
-        found = [each[key] for each in readings if isinstance(each.get(key), int | float)]
+        busy = _numbers(readings, f"{key}_least", f"{key}_most")
+        found = busy or _numbers(readings, key)
         if found:
             low, high = f"{min(found):.0f}", f"{max(found):.0f}"
-            parts.append(f"{name} {low if low == high else f'{low}–{high}'} {unit}")
+            when = "" if busy else " (before and after)"
+            parts.append(f"{name} {low if low == high else f'{low}–{high}'} {unit}{when}")
     slowed = sorted({str(one) for each in readings for one in _list(each.get("slowed"))})
     if slowed:
         parts.append("slowed by: " + ", ".join(slowed))
     return ", ".join(parts) or MISSING
+
+
+def _numbers(readings: list[dict[str, Any]], *keys: str) -> list[float]:
+    found = (each.get(key) for each in readings for key in keys)
+    return [value for value in found if isinstance(value, int | float)]
 
 
 def _list(value: Any) -> list[Any]:

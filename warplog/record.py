@@ -85,13 +85,16 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     modified: bool | None
 
 
-class Protocol(Struct, frozen=True, forbid_unknown_fields=True):
-    """How it was measured. `version` grows when a change to the harness could change a number."""
+class Protocol(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How it was measured. `version` grows when a change to the harness could change a number;
+    `harness` is the digest of the modules that measured.
+    """
 
     version: int
     runs: int
     timer: str
     flush_bytes: int
+    harness: str | None = None
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):

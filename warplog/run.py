@@ -31,10 +31,12 @@ class Run:
         timer: Timer | None = None,
         bandwidth: float | None = None,
         counting: profile.Counting | None = None,
+        observe: Callable[[], None] = lambda: None,
     ) -> None:
         """`write` takes each event; `timer` times calls (None: nothing is timed); `bandwidth` is
         the bytes per second that no call may exceed; `counting` is set in the extra process that
-        runs under Nsight Compute.
+        runs under Nsight Compute; `observe` is called after each workload's last timed call, while
+        the GPU is still warm from it.
         """
         self.device = environment.device()
         self.on_gpu = self.device.type == "cuda"
@@ -43,6 +45,7 @@ class Run:
         self._timer = timer
         self._bandwidth = bandwidth
         self._counting = counting
+        self._observe = observe
 
     def sizes(self, full: Sequence[T], tiny: Sequence[T]) -> list[T]:
         """Return `full` on a GPU and `tiny` without one."""
@@ -103,6 +106,7 @@ class Run:
             comparison.check(name, call)
         if self._timer is not None and time and comparison.failed != set(subjects):
             comparison.time(subjects, self._timer, _unseen(inputs, reference, first + CHECKS))
+            self._observe()
 
     def _floor(self, traffic: Number | None, cache: str) -> float:
         """Return the least seconds of a call that starts cold; a warm one is not bound by memory."""
@@ -129,19 +133,21 @@ class Run:
         subject: str,
         call: Callable[[], Any] | None = None,
         *,
-        code: str | None = None,
+        code: str | bytes | None = None,
         counters: Sequence[str],
         **workload: Any,
     ) -> None:
         """Record evidence that is not time.
 
-        With `code` (PTX or SASS) each counter ``ptx:cp.async`` or ``sass:LDG.E.128`` is how many
-        instructions start so. With `call` each is a metric of Nsight Compute, summed over the kernels
-        that the call launches; it is read in one extra process, and only on a GPU.
+        With `code` (PTX or SASS as text, or a cubin, which is disassembled) each counter
+        ``ptx:cp.async`` or ``sass:LDG.E.128`` is how many instructions start so. With `call` each is a
+        metric of Nsight Compute, summed over the kernels that the call launches; it is read in one
+        extra process, and only on a GPU.
         """
         if code is not None:
+            text = profile.sass(code) if isinstance(code, bytes) else code
             for counter in counters:
-                found = profile.instructions(code, counter.partition(":")[2])
+                found = profile.instructions(text, counter.partition(":")[2])
                 self.count(counter, found, unit="instructions", subject=subject, **workload)
         elif call is None:
             raise ValueError("profile needs a call or code=")

@@ -31,7 +31,7 @@ TIME_LIMIT = 900.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class Where:
     """Where a reproduction is: process `run` of `runs`, at `workload`."""
 
     run: int
@@ -74,7 +74,7 @@ def gpus() -> int:
     return int(last) if last.isdigit() else 0
 
 
-def reproduce(artifact: Artifact, options: Options, report: Callable[[Progress], None]) -> Outcome:
+def reproduce(artifact: Artifact, options: Options, report: Callable[[Where], None]) -> Outcome:
     """Run the artifact's script in fresh processes, one after the other, and make a record of it.
 
     `report` hears of each workload as it starts. Nothing under the artifact's folder is written.
@@ -102,8 +102,8 @@ def _seed() -> int:
     return random.SystemRandom().randrange(1, 2**24)
 
 
-def _report(report: Callable[[Progress], None], run: int, runs: int, workload: Workload) -> None:
-    report(Progress(run, runs, workload))
+def _report(report: Callable[[Where], None], run: int, runs: int, workload: Workload) -> None:
+    report(Where(run, runs, workload))
 
 
 def _child(

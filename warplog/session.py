@@ -14,6 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -23,7 +31,7 @@ from warplog.entry import Entry
 from warplog.evidence import Archive
 from warplog.fault import Fault
 from warplog.record import Record, publish
-from warplog.runner import Options, Outcome, Progress
+from warplog.runner import Options, Outcome, Where
 from warplog.source import Artifact, Repository
 from warplog.workload import spell
 
@@ -56,16 +64,27 @@ class Session:
         for place in places:
             free.put(place)
 
+        live = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+
         def one(artifact: Artifact) -> int:
             gpu = free.get()
             try:
-                return self._guarded(artifact, gpu)
+                return self._guarded(artifact, gpu, live)
             finally:
                 free.put(gpu)
 
         pool = ThreadPoolExecutor(len(places))
         try:
-            return list(pool.map(one, artifacts))
+            with live:
+                return list(pool.map(one, artifacts))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             child.end_all()
@@ -80,20 +99,24 @@ class Session:
             table.add_row(artifact.slug, _WORDS[status])
         self.console.print(table)
 
-    def _guarded(self, artifact: Artifact, gpu: int | None) -> int:
+    def _guarded(self, artifact: Artifact, gpu: int | None, live: Progress) -> int:
         """Reproduce one artifact; whatever goes wrong with it is said, and the others go on."""
         try:
-            return self._reproduce(artifact, gpu)
+            return self._reproduce(artifact, gpu, live)
         except (Fault, OSError) as fault:
             self._say(f"{artifact.slug}: {fault}", "bold red")
         except Exception:  # noqa: BLE001 - a bug of ours must not cost the other artifacts
             self._say(traceback.format_exc(), "red")
         return COULD_NOT
 
-    def _reproduce(self, artifact: Artifact, gpu: int | None) -> int:
+    def _reproduce(self, artifact: Artifact, gpu: int | None, live: Progress) -> int:
         runs = self.options.runs if gpu is not None else 1
         options = dataclasses.replace(self.options, gpu=gpu, runs=runs)
-        outcome = runner.reproduce(artifact, options, self._progress(artifact))
+        task = live.add_task(artifact.slug, total=runs)
+        try:
+            outcome = runner.reproduce(artifact, options, self._reporter(artifact, live, task))
+        finally:
+            live.remove_task(task)
         if outcome.record is None:
             self._say_fault(artifact, outcome)
             return DIFFERS if outcome.started else COULD_NOT
@@ -112,10 +135,18 @@ class Session:
             return COULD_NOT
         return DIFFERS if wrong or any(row.differs for row in rows) else SAME
 
-    def _progress(self, artifact: Artifact) -> Callable[[Progress], None]:
-        def show(progress: Progress) -> None:
-            where = f"run {progress.run} of {progress.runs}"
-            self._say(f"{artifact.slug}: {where}: {spell(progress.workload)}", "dim")
+    def _reporter(
+        self, artifact: Artifact, live: Progress, task: TaskID
+    ) -> Callable[[Where], None]:
+        """Return what shows where a reproduction is: live on a terminal, else a line a run."""
+        begun: set[int] = set()
+
+        def show(where: Where) -> None:
+            line = f"{artifact.slug}: run {where.run} of {where.runs}: {spell(where.workload)}"
+            live.update(task, description=printable(line), completed=where.run - 1, refresh=True)
+            if not self.console.is_terminal and where.run not in begun:
+                self._say(f"{artifact.slug}: run {where.run} of {where.runs}", "dim")
+            begun.add(where.run)
 
         return show
 

@@ -133,19 +133,3 @@ class QueueTimer:
         trailing = time.perf_counter() - ended
         seconds = start.elapsed_time(end) / 1000
         return Sample(seconds, after - before, outputs, queued, trailing)
-
-
-class HostTimer:
-    """Times a call on the host with the performance counter; used where a test has no GPU."""
-
-    name = "host"
-    flush_bytes = 0
-
-    def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:  # noqa: ARG002
-        """Time one call."""
-        if warm:
-            call()
-        before = time.perf_counter()
-        outputs = call()
-        taken = time.perf_counter() - before
-        return Sample(taken, taken, outputs, queued=True)

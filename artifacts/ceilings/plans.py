@@ -66,3 +66,15 @@ def flight_plans() -> dict[str, list[Plan]]:
         "cp.async": [Plan("async", stages=s, threads=t, blocks=1) for t, s in rings],
         "bulk copies": [Plan("bulk", stages=s, threads=t, blocks=1) for t, s in rings],
     }
+
+
+def warp_plans() -> dict[str, list[Plan]]:
+    """List rings with the same bytes under way, kept by two, four or eight warps.
+
+    A step of a warp is four rows; a ring of `stages` steps a warp, so warps times stages is eight.
+    """
+    shapes = [(64, 4), (128, 2), (256, 1)]
+    return {
+        "cp.async": [Plan("async", stages=s, threads=t, blocks=1) for t, s in shapes],
+        "bulk copies": [Plan("bulk", stages=s, threads=t, blocks=1) for t, s in shapes],
+    }

@@ -1,6 +1,6 @@
 """Measure what this GPU can do: memory, rows by a list, the L2, launches, matrix products.
 
-One GPU, about three minutes. Without a GPU only what Triton and torch do on a CPU is checked.
+One GPU, about four minutes. Without a GPU only what Triton and torch do on a CPU is checked.
 """
 
 import rows
@@ -16,6 +16,7 @@ def reproduce(run):
     rows.by_size(run)
     rows.by_table(run)
     rows.by_bytes_in_flight(run)
+    rows.by_warps(run)
     rows.for_tokens(run)
     rows.after_writes(run)
     rows.counters(run)

@@ -6,7 +6,7 @@ from functools import cache, partial
 import torch
 from kernel import gather, in_flight, triton_gather
 from launch_cost import device_seconds, record_device_time
-from plans import TOKENS, flight_plans, row_plans
+from plans import TOKENS, flight_plans, row_plans, warp_plans
 from reference import row_sums
 from tables import HEAD_WORDS, ROW_BYTES, TAIL_WORDS, caches, cuda, distinct, rows_per_token, words
 
@@ -125,20 +125,32 @@ def for_tokens(run):
 
 def by_bytes_in_flight(run):
     """Gather 1152-byte rows with more and more bytes under way on each multiprocessor."""
+    for name, plans in flight_plans().items() if run.on_gpu else ():
+        for plan in plans:
+            one_plan(run, name, plan, operation="in-flight")
+
+
+def by_warps(run):
+    """Gather them with the same bytes under way, kept by few warps or by many."""
+    for name, plans in warp_plans().items() if run.on_gpu else ():
+        for plan in plans:
+            one_plan(run, name, plan, operation="in-flight-by-warps", warps=plan.threads // 32)
+
+
+def one_plan(run, name, plan, **workload):
+    """Time one plan on the rows of 256 tokens."""
     tokens = 256
-    methods = flight_plans() if run.on_gpu else {}
-    for name, plan in [(name, plan) for name, plans in methods.items() for plan in plans]:
-        run.compare(
-            subjects=cuda(run, {name: plan}),
-            reference=row_sums,
-            inputs=partial(caches, run, tokens=tokens),
-            exact=True,
-            samples=7,
-            traffic=tokens * rows_per_token(run) * ROW_BYTES,
-            operation="in-flight",
-            tokens=tokens,
-            in_flight=in_flight(plan, HEAD_WORDS * 4, TAIL_WORDS * 4),
-        )
+    run.compare(
+        subjects=cuda(run, {name: plan}),
+        reference=row_sums,
+        inputs=partial(caches, run, tokens=tokens),
+        exact=True,
+        samples=7,
+        traffic=tokens * rows_per_token(run) * ROW_BYTES,
+        tokens=tokens,
+        in_flight=in_flight(plan, HEAD_WORDS * 4, TAIL_WORDS * 4),
+        **workload,
+    )
 
 
 def after_writes(run):
