@@ -99,6 +99,33 @@ def _sum_ragged(
 
 
 @triton.jit
+def _sum_where_they_lie(
+    flat,
+    out,
+    starts,
+    shared,
+    width,
+    ROWS: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    item = tl.program_id(1).to(tl.int64)
+    column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    start = tl.load(starts + item)
+    length = tl.load(starts + item + 1) - start
+    matrix = flat + start * ROWS
+    total = tl.full([BLOCK], float("-inf"), tl.float32)
+    if tl.program_id(0) * BLOCK < length:
+        if tl.load(shared + item) != 0:
+            fours = length // 4 * 4  # The length again; now its alignment is known.
+            total = add_in_order(matrix, fours, column, column < fours, ROWS, HEIGHT, BLOCK)
+        else:
+            total = add_in_order(matrix, length, column, column < length, ROWS, 1, BLOCK)
+    total = tl.where(column < length, total, float("-inf"))
+    tl.store(out + item * width + column, total, column < width)
+
+
+@triton.jit
 def _pad_rows(flat, starts, out, width, BLOCK: tl.constexpr):
     item = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -136,6 +163,21 @@ def sum_ragged(matrices: torch.Tensor, lengths: torch.Tensor, shared: torch.Tens
     return out
 
 
+def sum_where_they_lie(
+    flat: torch.Tensor, starts: torch.Tensor, shared: torch.Tensor, width: int, rows: int
+) -> torch.Tensor:
+    """Sum ragged matrices over their rows: the result of `sum_ragged`, and nothing to pad.
+
+    Fp32 `flat` holds one contiguous `[rows, n]` after another; int64 `starts` `[batch + 1]` counts
+    the columns before each. Only an item whose n is a multiple of 4 may have `shared` set.
+    """
+    batch = starts.numel() - 1
+    out = torch.empty(batch, width, dtype=torch.float32, device=flat.device)
+    grid = (triton.cdiv(width, RAGGED_BLOCK), batch)
+    _sum_where_they_lie[grid](flat, out, starts, shared, width, rows, SHARED_HEIGHT, RAGGED_BLOCK)
+    return out
+
+
 def sum_twice(matrices: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
     """Sum fp32 `[batch, rows, width]` over rows by two calls of `torch.sum`; `width` is 4 k.
 
@@ -151,9 +193,9 @@ def sum_twice(matrices: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
 
 
 def pad_by_kernel(flat: torch.Tensor, starts: torch.Tensor, width: int) -> torch.Tensor:
-    """Lay ragged rows out as `[batch, width]` filled up with `-inf`, in one launch.
+    """Lay rows `flat[starts[i]:starts[i + 1]]` out as `[batch, width]`, then `-inf`, in one launch.
 
-    Row `i` is `flat[starts[i]:starts[i + 1]]`; `starts` is int64 `[batch + 1]` on the device.
+    `starts` is int64 `[batch + 1]` on the device.
     """
     batch = starts.numel() - 1
     out = torch.empty(batch, width, dtype=flat.dtype, device=flat.device)
@@ -202,8 +244,7 @@ def stable_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
 
 def cleaned(scores: torch.Tensor) -> torch.Tensor:
     """Make every zero +0 and every NaN the usual one: then top-k and sort rank alike."""
-    usual = torch.tensor(float("nan"), dtype=scores.dtype, device=scores.device)
-    return torch.where(scores.isnan(), usual, scores + 0.0)
+    return (scores + 0.0).masked_fill_(scores.isnan(), float("nan"))
 
 
 # endregion

@@ -10,6 +10,7 @@ import torch
 from draws import distinct
 from kernel import (
     STABLE_FROM,
+    cleaned,
     pad_by_copies,
     pad_by_kernel,
     padded_sort,
@@ -30,7 +31,7 @@ def reproduce(run):
     sums.more_rows(run)
     sums.ragged(run)
     if run.on_gpu:  # A CPU has a top-k of its own, and no claim here is about that one.
-        for experiment in (ties.hunt, ties.definition, ties.network, ties.paths):
+        for experiment in (ties.hunt, ties.definition, ties.network, ties.example, ties.paths):
             experiment(run)
     full = [(batch, 4096, 2048) for batch in (1, 4, 8, 16, 31)]
     full += [(31, length, 2048) for length in (2048, 4097, 8192, 16384, 32768)]
@@ -84,7 +85,10 @@ def agreement(run, subjects, case, workload):
 
 
 def ragged_subjects(lengths, starts, length, k):
-    """Seven ways from `(flat, padded)` to indices `[batch, k]`; what fills does not read `padded`."""
+    """Seven ways from `(flat, padded)` to indices `[batch, k]`; what fills does not read `padded`.
+
+    Two more for a small `k`: ask for 33, and clean the scores before that.
+    """
 
     def copied(flat):
         return pad_by_copies(flat.split(lengths), length)
@@ -103,11 +107,12 @@ def ragged_subjects(lengths, starts, length, k):
     }
     if k < STABLE_FROM:
         subjects["padded top-k of 33"] = lambda _, padded: stable_topk(padded, k)
+        subjects["padded top-k of 33, cleaned"] = lambda _, padded: stable_topk(cleaned(padded), k)
     return subjects
 
 
 def single_row(run, length, k):
-    """One row: top-k, and the stable sort that gives the same indices."""
+    """One row, `[length]`, as workload `rows=1`: top-k and the stable sort of the same indices."""
     run.compare(
         subjects={
             "top-k": lambda row: padded_topk(row, k),
@@ -117,7 +122,7 @@ def single_row(run, length, k):
         inputs=lambda seed: distinct([length], seed, run.device),
         exact=True,
         samples=SAMPLES,
-        batch=1,
+        rows=1,
         length=length,
         k=k,
     )

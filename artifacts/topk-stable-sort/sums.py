@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 
 import torch
-from kernel import sum_ragged, sum_rows, sum_twice
+from kernel import pad_by_kernel, sum_ragged, sum_rows, sum_twice, sum_where_they_lie
 from model import Reduction, ordered_sum, reduction
 from reference import column_sum
 
@@ -170,7 +170,7 @@ def _ragged(run, batch: int, width: int):
     case = matrices(lengths, width, run.seed, run.device)
     pairs = zip(items(case[0], lengths), heights, strict=True)
     expected = [item.sum(0) if run.on_gpu else ordered_sum(item, height) for item, height in pairs]
-    for subject in list(subjects)[1:] if run.on_gpu else ["own ragged kernel"]:
+    for subject in list(subjects)[1:] if run.on_gpu else [n for n in subjects if "own" in n]:
         found = zip(subjects[subject](*case), expected, strict=True)
         wrong = sum(int((one != two).any()) for one, two in found)
         run.count("mismatches", wrong, unit="items", subject=subject, **workload)
@@ -188,16 +188,31 @@ def _ragged(run, batch: int, width: int):
 
 
 def ragged_sums(run, lengths: list[int], heights: list[int]) -> dict[str, Callable]:
-    """Four ways from `(flat, padded)` to one sum an item; what is padded reads `padded`."""
+    """Six ways from `(flat, padded)` to one sum an item; each reads one of the two.
+
+    To fill, a row of an item is a row like any other: `pad_by_kernel` lays out `64 * batch` of them.
+    """
     on_device = torch.tensor([lengths, heights], dtype=torch.int32, device=run.device)
-    shared = (on_device[1] > 1).int()
+    shared, width = (on_device[1] > 1).int(), max(lengths)
+    starts = torch.tensor([0, *lengths], device=run.device).cumsum(0)
+    each_row = torch.tensor([0, *(n for n in lengths for _ in range(ROWS))], device=run.device)
+    row_starts = each_row.cumsum(0)
 
     def cut(padded):
         return tuple(row[:n] for row, n in zip(padded, lengths, strict=True))
 
+    def ragged(flat):
+        return sum_where_they_lie(flat, starts, shared, width, ROWS)
+
+    def filled(flat):
+        padded = pad_by_kernel(flat, row_starts, width).view(len(lengths), ROWS, width)
+        return sum_ragged(padded, on_device[0], shared)
+
     return {
         "one sum an item": lambda flat, _: tuple(item.sum(0) for item in items(flat, lengths)),
         "own ragged kernel": lambda _, padded: cut(sum_ragged(padded, on_device[0], shared)),
+        "own ragged kernel, from ragged data": lambda flat, _: cut(ragged(flat)),
+        "own ragged kernel, filled first": lambda flat, _: cut(filled(flat)),
         "two torch.sum": lambda _, padded: cut(sum_twice(padded, shared)),
         "padded torch.sum": lambda _, padded: cut(padded.sum(1)),
     }

@@ -1,7 +1,8 @@
 """The second half: scores with every kind of tie, and where top-k and a stable sort part.
 
 `hunt` looks for counterexamples and counts those that it finds, `definition` says which of the two is
-right, `network` tests the model of what happens for k from 2 to 32, `paths` names the kernels.
+right, `network` tests the model of what happens for k from 2 to 32, `example` is its smallest case,
+`paths` names the kernels. A selection is one row at one k.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ SCHEMES = {
 
 
 def hunt(run):
-    """Rows whose top-k is not the stable sort's: in another order, or another set of indices."""
+    """Selections that are not the stable sort's: in another order, or another set of indices."""
     bands = BANDS if run.on_gpu else {1: (1,), "2..32": (2, 8, 32), "33..5000": (33,)}
     for kind in TIES:
         counts = {band: [] for band in bands}
@@ -40,7 +41,7 @@ def hunt(run):
 
 
 def _differing(scores, stable, tidy, tidy_stable, k: int) -> torch.Tensor:
-    """Count rows that differ: in order, in the set, in order when cleaned, when asked for 33; all."""
+    """Count rows that differ at k: in order, in the set, when cleaned, when asked for 33; and all."""
     found, wanted = padded_topk(scores, k), stable[..., :k]
     order = (found != wanted).any(-1)
     chosen = (found.sort(-1).values != wanted.sort(-1).values).any(-1)
@@ -51,12 +52,16 @@ def _differing(scores, stable, tidy, tidy_stable, k: int) -> torch.Tensor:
 
 def _keep(run, sizes: dict, found: list[torch.Tensor]) -> None:
     order, chosen, tidied, asked, tested = torch.stack(found).sum(0).tolist()
-    run.count("mismatches", order, unit="rows", subject="top-k", **sizes)
-    run.count("set_mismatches", chosen, unit="rows", subject="top-k", **sizes)
-    run.count("tested", tested, unit="rows", subject="top-k", **sizes)
-    run.count("mismatches", asked, unit="rows", subject="top-k of 33, cleaned", **sizes)
+    sizes = {"unit": "selections", **sizes}
+    run.count("mismatches", order, subject="top-k", **sizes)
+    run.count("set_mismatches", chosen, subject="top-k", **sizes)
+    run.count("tested", tested, subject="top-k", **sizes)
+    run.count("mismatches", asked, subject="top-k of 33, cleaned", **sizes)
     if sizes["values"] != "plain":
-        run.count("mismatches", tidied, unit="rows", subject="top-k, cleaned", **sizes)
+        run.count("mismatches", tidied, subject="top-k, cleaned", **sizes)
+    sizes["unit"] = "fraction"
+    run.count("differing", order / tested, subject="top-k", **sizes)
+    run.count("differing_sets", chosen / tested, subject="top-k", **sizes)
 
 
 def _scores(run, kind: str) -> Iterator[torch.Tensor]:
@@ -71,14 +76,14 @@ def _scores(run, kind: str) -> Iterator[torch.Tensor]:
 
 
 def definition(run):
-    """Rows of top-k and of the stable sort that are not what plain Python calls a stable top-k."""
+    """Rows of top-k and of the stable sort that are not what `torch.sort` on a CPU gives."""
     ((batch, length, k),) = run.sizes(full=[(31, 4096, 2048)], tiny=[(3, 64, 40)])
     for kind in TIES:
         scores = draw(kind, (batch, length), torch.float32, run.seed, run.device)
-        plain = top_indices(scores, k)
+        wanted = top_indices(scores, k)
         sizes = {"ties": kind, "batch": batch, "length": length, "k": k}
         for subject, ways in {"top-k": padded_topk, "stable sort": padded_sort}.items():
-            wrong = int((ways(scores, k) != plain).any(-1).sum())
+            wrong = int((ways(scores, k) != wanted).any(-1).sum())
             run.count("definition_mismatches", wrong, unit="rows", subject=subject, **sizes)
 
 
@@ -102,6 +107,14 @@ def network(run):
             for subject, (one, two) in pairs.items():
                 wrong = int((one != two).any(-1).sum())
                 run.count("mismatches", wrong, unit="rows", subject=subject, **sizes)
+
+
+def example(run):
+    """Record the index that comes first among six whole numbers, the largest of them twice."""
+    scores = torch.tensor([[3.0, 2, 3, 2, 1, 1]], device=run.device)
+    for subject, ways in {"top-k": padded_topk, "stable sort": padded_sort}.items():
+        first = int(ways(scores, 2)[0, 0])
+        run.count("first_index", first, unit="index", subject=subject, length=6, k=2)
 
 
 def paths(run):
