@@ -3,16 +3,9 @@
 import dataclasses
 from pathlib import Path
 
-from warplog.record import (
-    SCHEMA,
-    Environment,
-    Measurement,
-    Protocol,
-    Record,
-    Source,
-    publish,
-)
+from warplog.record import SCHEMA, Environment, Measurement, Protocol, Record, Source
 from warplog.source import Artifact, Repository, closure_digest
+from warplog.store import publish
 
 H200 = {"name": "NVIDIA H200", "compute_capability": "9.0", "multiprocessors": 132}
 KERNEL = '''"""The sum of a row: one program owns one row."""

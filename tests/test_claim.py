@@ -7,16 +7,8 @@ from factory import Lab, measured, record_of, timed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplog.claim import (
-    WORK_CEILING,
-    Claim,
-    Quantity,
-    Unmeasured,
-    Verdict,
-    compare,
-    judge,
-    readings,
-)
+from warplog.claim import Claim, Verdict, compare, judge
+from warplog.quantity import WORK_CEILING, Quantity, Unmeasured, readings
 from warplog.record import Interval, compact
 from warplog.workload import parse_workload, plain, spell
 

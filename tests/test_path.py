@@ -15,7 +15,7 @@ from warplog import runner
 from warplog.check import check
 from warplog.entry import fill, load
 from warplog.plugin import WarplogPlugin
-from warplog.record import publish
+from warplog.store import publish
 
 ROOT = Path(__file__).parents[1]
 KERNEL = '''"""y = 2 x. One program owns one block."""

@@ -7,18 +7,8 @@ import pytest
 from factory import Lab, measured, record_of, timed
 
 from warplog.fault import Fault
-from warplog.record import (
-    SCHEMA,
-    Protocol,
-    compact,
-    dumps,
-    loads,
-    publish,
-    read,
-    schema,
-    seal_of,
-    write_whole,
-)
+from warplog.record import SCHEMA, Protocol, compact, dumps, loads, schema, seal_of
+from warplog.store import publish, read, write_whole
 
 
 @pytest.fixture
@@ -171,7 +161,7 @@ def test_a_missing_record_is_a_fault(tmp_path):
 def test_a_publication_never_replaces_a_record(record, tmp_path, monkeypatch):
     """Two in one second: the second takes the next second, and both are there."""
     monkeypatch.setattr("warplog.record.time.sleep", lambda _: None)
-    monkeypatch.setattr("warplog.record.utc_now", lambda: "2026-12-02T10:15:01Z")
+    monkeypatch.setattr("warplog.store.utc_now", lambda: "2026-12-02T10:15:01Z")
     first = publish(record, tmp_path)
     before = first.read_bytes()
     second = publish(record, tmp_path)

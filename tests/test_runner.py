@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from warplog import runner
-from warplog.record import dumps, loads, publish
+from warplog.record import dumps, loads
 from warplog.source import Repository
+from warplog.store import publish
 
 HEAD = """
 import os, signal, sys, time

@@ -11,16 +11,9 @@ from typing import Any
 import msgspec
 
 from warplog.child import Ended
-from warplog.record import (
-    SCHEMA,
-    Environment,
-    Measurement,
-    Protocol,
-    Record,
-    Source,
-    utc_now,
-)
+from warplog.record import SCHEMA, Environment, Measurement, Protocol, Record, Source
 from warplog.source import Artifact, closure_digest, file_digest
+from warplog.store import utc_now
 
 PROTOCOL_VERSION = 1
 MEASURING = ("case", "comparison", "measure", "process", "profile", "run", "timer")

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from warplog.claim import Quantity
 from warplog.fault import Fault
 from warplog.names import nearest
 from warplog.passage import Passage
+from warplog.quantity import Quantity
 from warplog.record import Workload
 from warplog.source import Artifact
 from warplog.workload import parse_workload

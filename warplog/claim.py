@@ -1,29 +1,17 @@
-"""Claims, derived metrics and verdicts. Pure: records in, verdicts out.
+"""Claims and verdicts. Pure: records in, verdicts out.
 
-The rule kept here: a claim is judged by the spread of its runs, not by their middle; a ratio is taken
-within a run; and a claim about several workloads is refuted by any one of them.
+The rule kept here: a claim is judged by the spread of its runs, not by their middle, and a claim about
+several workloads is refuted by any one of them.
 """
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
-from warplog.record import Interval, Measurement, Number, Record, Workload, compact
+from warplog.quantity import Quantity, Reading, Unmeasured, readings
+from warplog.record import Interval, Number, Record, compact
 from warplog.sound import usable
-from warplog.workload import plain, spell
-
-AA_METRIC = "latency_again"
-WORK_CEILING = "bf16"
-DERIVED = {
-    "speedup": "ratio",
-    "bandwidth": "B/s",
-    "rate": "op/s",
-    "roofline_fraction": "fraction",
-}
-
-UNITS = {**DERIVED, "latency": "s", "host_time": "s", "error": "fraction"}
 
 
 class Verdict(StrEnum):
@@ -42,18 +30,6 @@ class Reported(Struct, frozen=True, forbid_unknown_fields=True):
     device: str
     by: str
     url: str | None = None
-
-
-class Quantity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A measured number, named: a metric of a subject, `over` a baseline for a speedup.
-
-    `workload` may name only some of the sizes: then the quantity spans all the workloads that match.
-    """
-
-    metric: str
-    subject: str
-    over: str | None = None
-    workload: Workload = {}
 
 
 class Claim(Quantity, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,20 +65,6 @@ def _bound(value: Number) -> float:
     return float(compact(value))
 
 
-class Reading(Struct, frozen=True):
-    """A quantity on one workload: the value of each run, in `unit`."""
-
-    workload: Workload
-    unit: str
-    runs: tuple[float, ...]
-    noise: Interval | None = None
-
-    @property
-    def interval(self) -> Interval:
-        """From the lowest run to the highest."""
-        return Interval.of(list(self.runs))
-
-
 class Judgement(Struct, frozen=True):
     """The verdict on one claim on one device, with what it rests on or why it rests on nothing."""
 
@@ -131,136 +93,6 @@ class Judgement(Struct, frozen=True):
     def within_noise(self) -> bool:
         """True where every reading lies inside the spread of the baseline against itself."""
         return bool(self.readings) and all(_is_noise(reading) for reading in self.readings)
-
-
-class Unmeasured(Exception):
-    """The record holds no such quantity; the message says what is missing, for a person."""
-
-
-def matches(measurement: Measurement, quantity: Quantity) -> bool:
-    """Return whether `measurement` is of a workload that `quantity` speaks of.
-
-    A text that spells a number is that number, since an entry cannot tell them apart.
-    """
-    sizes = measurement.workload
-    wanted = quantity.workload.items()
-    return all(key in sizes and plain(sizes[key]) == plain(value) for key, value in wanted)
-
-
-def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tuple[Reading, ...]:
-    """Return `quantity` as `record` has it, one reading a workload, or raise Unmeasured.
-
-    `ceilings` is the record that floors come from: this very device's.
-    """
-    metric = "latency" if quantity.metric in DERIVED else quantity.metric
-    found = [
-        each
-        for each in record.measurements
-        if (each.metric, each.subject) == (metric, quantity.subject) and matches(each, quantity)
-    ]
-    if not found:
-        message = f"the record has no {metric} of {quantity.subject!r} on that workload"
-        raise Unmeasured(message)
-    for each in found:
-        if each.runs is None:
-            message = f"{quantity.subject!r} failed: {each.failed}"
-            raise Unmeasured(message)
-    return tuple(_derive(quantity, each, record, ceilings) for each in found)
-
-
-def _derive(
-    quantity: Quantity, found: Measurement, record: Record, ceilings: Record | None
-) -> Reading:
-    """Turn one measurement into the reading that `quantity` asks for."""
-    taken = found.medians
-    unit = DERIVED.get(quantity.metric, found.unit)
-    noise = None
-    if quantity.metric == "speedup":
-        over = _same_workload(record, "latency", quantity.over or "", found.workload)
-        values = _ratios(over.medians, taken)
-        noise = aa_floor(record, over.subject, found.workload)
-    elif quantity.metric in ("bandwidth", "rate"):
-        amount = found.traffic if quantity.metric == "bandwidth" else found.work
-        if amount is None:
-            message = f"the script states no traffic= or work= for {quantity.subject!r}"
-            raise Unmeasured(message)
-        values = _ratios([amount] * len(taken), taken)
-    elif quantity.metric == "roofline_fraction":
-        values = _ratios([floor(found, ceilings)] * len(taken), taken)
-    else:
-        values = tuple(taken)
-    return Reading(found.workload, unit, values, noise)
-
-
-def _ratios(above: Sequence[Number], below: Sequence[Number]) -> tuple[float, ...]:
-    """Return `above` over `below`, run by run, or raise Unmeasured where that is no number."""
-    if len(above) != len(below):
-        message = f"measured in {len(above)} and in {len(below)} runs, which do not pair"
-        raise Unmeasured(message)
-    try:
-        found = tuple(one / two for one, two in zip(above, below, strict=True))
-    except (ZeroDivisionError, OverflowError):
-        found = (math.inf,)
-    if not all(map(usable, found)):
-        message = "a time is too short to divide by"
-        raise Unmeasured(message)
-    return found
-
-
-def _same_workload(record: Record, metric: str, subject: str, workload: Workload) -> Measurement:
-    for each in record.measurements:
-        if (each.metric, each.subject, each.workload) == (metric, subject, workload) and each.runs:
-            return each
-    message = f"the record has no {metric} of {subject!r} on {spell(workload)}"
-    raise Unmeasured(message)
-
-
-def aa_floor(record: Record, subject: str, workload: Workload) -> Interval | None:
-    """Return the spread of `subject` against itself on `workload`, as ratios; None where it was not
-    the baseline there, and so was timed only once a round.
-    """
-    try:
-        again = _same_workload(record, AA_METRIC, subject, workload)
-        first = _same_workload(record, "latency", subject, workload)
-    except Unmeasured:
-        return None
-    widest = max(abs(ratio - 1) for ratio in _ratios(first.medians, again.medians))
-    return Interval(1 - widest, 1 + widest)
-
-
-def floor(measurement: Measurement, ceilings: Record | None) -> float:
-    """Return the least time in seconds that this device allows one call: bytes over the measured
-    read ceiling, or operations over the measured bf16 matmul ceiling, whichever is longer.
-    """
-    if ceilings is None:
-        message = "no record of the artifact ceilings for this device"
-        raise Unmeasured(message)
-    times: list[float] = []
-    if measurement.traffic is not None:
-        times += _ratios([measurement.traffic], [ceiling(ceilings, "bandwidth")])
-    if measurement.work is not None:
-        times += _ratios([measurement.work], [ceiling(ceilings, "rate")])
-    if not times:
-        message = "the script states no traffic= or work= for it"
-        raise Unmeasured(message)
-    return max(times)
-
-
-def ceiling(ceilings: Record, metric: str) -> float:
-    """Return the best that this device did: the highest bandwidth (bytes per second, cold L2) of any
-    subject in the record `ceilings`, or the highest rate (operations per second) of its bf16 matmuls.
-    """
-    rates: list[float] = []
-    for each in ceilings.measurements:
-        amount = each.traffic if metric == "bandwidth" else each.work
-        cold, bf16 = each.cache != "warm", each.workload.get("dtype") == WORK_CEILING
-        counts = cold if metric == "bandwidth" else bf16
-        if each.metric == "latency" and each.runs and amount and counts:
-            rates += _ratios([amount], [min(each.medians)])
-    if not rates:
-        message = f"the record of ceilings measured no {metric}"
-        raise Unmeasured(message)
-    return max(rates)
 
 
 def judge(claim: Claim, record: Record | None, ceilings: Record | None) -> Judgement:

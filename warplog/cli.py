@@ -20,8 +20,8 @@ from warplog.check import check as faults_of
 from warplog.entry import Entry
 from warplog.fault import Fault, Faults
 from warplog.record import schema as record_schema
-from warplog.record import write_whole
 from warplog.source import Artifact, Repository
+from warplog.store import write_whole
 
 PIPE_WIDTH = 120
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from warplog.case import Buffers, Case
-from warplog.claim import AA_METRIC
 from warplog.event import Events
 from warplog.measure import Outputs, Subject, Wrong, as_tuple, error_of, poisoned
+from warplog.quantity import AA_METRIC
 from warplog.record import Number, Workload
 from warplog.timer import Sample, Timer, TimerReplaced, check_timers, outlived
 

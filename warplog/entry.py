@@ -15,13 +15,14 @@ from msgspec import Struct
 
 from warplog.block import FigureBlock, SourceBlock, excerpt
 from warplog.body import Body, read_body, text_faults
-from warplog.claim import Claim, Quantity, Unmeasured, readings
+from warplog.claim import Claim
 from warplog.evidence import Archive, Evidence
 from warplog.fault import Fault, Faults
 from warplog.front import Matter, read_matter
 from warplog.markup import line_at
 from warplog.names import nearest, problems
 from warplog.passage import Passage
+from warplog.quantity import Quantity, Unmeasured, readings
 from warplog.record import Interval, Record
 from warplog.source import Artifact, Repository
 from warplog.unit import pretty, pretty_interval

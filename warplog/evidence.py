@@ -10,8 +10,9 @@ from pathlib import Path
 
 from warplog.claim import Claim, Judgement, Verdict, judge
 from warplog.fault import Fault
-from warplog.record import Record, read
+from warplog.record import Record
 from warplog.source import Artifact, Repository
+from warplog.store import read
 
 CEILINGS = "ceilings"
 _DEVICE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")

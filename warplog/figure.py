@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from warplog import chart
 from warplog.block import FigureBlock
-from warplog.claim import Reading, Unmeasured, readings
 from warplog.evidence import Evidence
 from warplog.fault import Fault
 from warplog.names import nearest
+from warplog.quantity import Reading, Unmeasured, readings
 from warplog.record import Interval
 from warplog.scale import TINIEST, Point, Series, frame_of
 from warplog.unit import pretty, pretty_interval

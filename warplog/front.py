@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from warplog.claim import Claim, Quantity, Reported
+from warplog.claim import Claim, Reported
 from warplog.fault import Fault
 from warplog.passage import Passage
+from warplog.quantity import Quantity
 from warplog.sound import usable
 from warplog.workload import parse_workload
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from warplog.claim import DERIVED, Quantity, matches
+from warplog.quantity import DERIVED, Quantity, matches
 from warplog.record import Measurement, Record
 from warplog.workload import spell
 

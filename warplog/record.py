@@ -5,17 +5,10 @@ carries a seal over its own content, and holds no NaN, no infinity and no stand-
 Imports no torch: it is where the measuring and the reading half meet.
 """
 
-import contextlib
 import hashlib
 import json
 import math
-import os
 import statistics
-import tempfile
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -210,90 +203,6 @@ def _broken_line(text: bytes) -> int:
 
 def _refuse(constant: str) -> None:
     raise ValueError(constant)
-
-
-def read(path: Path, place: str | None = None) -> Record:
-    """Read the record at `path`; the file's name must be its UTC time and its folder its device."""
-    place = place or path.name
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise Fault(place, f"cannot be read ({error.strerror})", "restore it from git") from None
-    record = loads(text, place)
-    expected = f"{record.device}/{file_name(record.recorded)}"
-    actual = f"{path.parent.name}/{path.name}"
-    if actual != expected:
-        raise Fault(place, f"is filed as {actual} but says {expected}", "move it back")
-    return record
-
-
-def file_name(recorded: str) -> str:
-    """Return the name of a record's file for its UTC time, without characters that a path dislikes."""
-    return recorded.replace(":", "") + ".json"
-
-
-def utc_now() -> str:
-    """Return this second in UTC, as ISO 8601 with a Z."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def publish(record: Record, records: Path) -> Path:
-    """Add `record` under `records`/<device>/ as a new file, and never replace one.
-
-    Where another reproduction published in the same second, this one takes the next free second.
-    Raises Fault where the folder leads elsewhere, where a newer record is there already (then the
-    clock was set back), or where the record could not be read again; OSError where it cannot be
-    written.
-    """
-    place = f"{records.parent.name}/{records.name}/{record.device}"
-    folder = records / record.device
-    folder.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() != records.parent.resolve() / records.name / record.device:
-        raise Fault(place, "is a link that leads elsewhere", "put the folder itself there")
-    while True:
-        path = folder / file_name(record.recorded)
-        newest = max((each.name for each in folder.glob("*.json")), default="")
-        if newest > path.name:
-            problem = f"{newest} is newer than now, {record.recorded}"
-            raise Fault(place, problem, "set this host's clock, then publish again")
-        with _claimed(path) as free:
-            if free:
-                loads(dumps(record).encode(), path.name)
-                write_whole(path, dumps(record))
-                return path
-        time.sleep(1)
-        record = msgspec.structs.replace(record, recorded=utc_now())
-
-
-@contextlib.contextmanager
-def _claimed(path: Path) -> Iterator[bool]:
-    """Say whether `path` is free, and let nobody else claim it meanwhile; a folder is the claim."""
-    claim = path.with_name(f".{path.name}.claim")
-    try:
-        claim.mkdir()
-    except FileExistsError:
-        yield False
-        return
-    try:
-        yield not path.exists()
-    finally:
-        claim.rmdir()
 
 
 def schema() -> dict[str, Any]:

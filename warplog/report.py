@@ -6,9 +6,10 @@ difference; a subject that was right in the published record and is wrong here a
 
 from dataclasses import dataclass
 
-from warplog.claim import UNITS, Claim, Judgement, Verdict, judge
+from warplog.claim import Claim, Judgement, Verdict, judge
 from warplog.entry import Entry
 from warplog.evidence import CEILINGS, Evidence, Known
+from warplog.quantity import UNITS
 from warplog.record import Measurement, Record
 from warplog.unit import pretty, pretty_interval
 

@@ -23,8 +23,9 @@ from typing import Any
 from warplog import profile
 from warplog.assembly import assemble
 from warplog.child import Child, Ended
-from warplog.record import Record, Workload, utc_now, write_whole
+from warplog.record import Record, Workload
 from warplog.source import Artifact
+from warplog.store import utc_now, write_whole
 
 RUNS = 6
 TIME_LIMIT = 900.0

@@ -30,9 +30,10 @@ from warplog.claim import Verdict
 from warplog.entry import Entry
 from warplog.evidence import Archive
 from warplog.fault import Fault
-from warplog.record import Record, publish
+from warplog.record import Record
 from warplog.runner import Options, Outcome, Where
 from warplog.source import Artifact, Repository
+from warplog.store import publish
 from warplog.workload import spell
 
 SAME, DIFFERS, COULD_NOT = 0, 1, 2

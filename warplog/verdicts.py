@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from warplog.claim import UNITS, Claim, Judgement, Quantity, Reported, Unmeasured, Verdict, compare
-from warplog.claim import readings as readings_of
+from warplog.claim import Claim, Judgement, Reported, Verdict, compare
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.figure import device_name
 from warplog.output import plain_output
+from warplog.quantity import UNITS, Quantity, Unmeasured
+from warplog.quantity import readings as readings_of
 from warplog.unit import pretty, pretty_interval
 from warplog.workload import spell
 
