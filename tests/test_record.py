@@ -160,7 +160,7 @@ def test_a_missing_record_is_a_fault(tmp_path):
 
 def test_a_publication_never_replaces_a_record(record, tmp_path, monkeypatch):
     """Two in one second: the second takes the next second, and both are there."""
-    monkeypatch.setattr("warplog.record.time.sleep", lambda _: None)
+    monkeypatch.setattr("warplog.store.time.sleep", lambda _: None)
     monkeypatch.setattr("warplog.store.utc_now", lambda: "2026-12-02T10:15:01Z")
     first = publish(record, tmp_path)
     before = first.read_bytes()

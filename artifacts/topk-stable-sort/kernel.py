@@ -1,9 +1,8 @@
 """Column sums in a chosen order of additions, and five ways to take the top k of ragged rows.
 
-`sum_rows` computes out[n] = sum over m of in[m, n] in float32, in the order that ATen's
-`reduce_kernel` uses: HEIGHT lanes share a column, each lane keeps four running sums, adds them
-from left to right, and the lanes meet by halves.
-One program owns BLOCK columns of one matrix and all of their rows.
+`sum_rows` computes out[n] = sum over m of in[m, n] in float32, in the order of ATen's
+`reduce_kernel`: HEIGHT lanes share a column, each keeps four running sums, adds them from left to
+right, and the lanes meet by halves. One program owns BLOCK columns of one matrix and all its rows.
 """
 
 from collections.abc import Sequence

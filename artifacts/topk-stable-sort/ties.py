@@ -114,7 +114,7 @@ def example(run):
     scores = torch.tensor([[3.0, 2, 3, 2, 1, 1]], device=run.device)
     for subject, ways in {"top-k": padded_topk, "stable sort": padded_sort}.items():
         first = int(ways(scores, 2)[0, 0])
-        run.count("first_index", first, unit="index", subject=subject, length=6, k=2)
+        run.count("first_index", first, unit="", subject=subject, length=6, k=2)
 
 
 def paths(run):
