@@ -70,6 +70,20 @@ def test_a_line_carries_the_spread_of_its_runs(two):
     assert heights[0] < heights[-1]
 
 
+def test_a_size_at_which_a_subject_failed_is_said_and_the_rest_is_drawn(artifact):
+    wrong = measured("latency", "kernel", None, failed="<b> differs", batch=7)
+    device = evidence(artifact, [*timed(batch=1), *timed(batch=31), wrong])
+    text = html(block(), device)
+    assert "Not drawn, because it failed: kernel at batch=7 (NVIDIA H200)." in text
+    assert len(charts(text)) == 1
+
+
+def test_a_subject_that_failed_everywhere_cannot_be_drawn(artifact):
+    wrong = [measured("latency", "kernel", None, failed="differs", batch=size) for size in (1, 2)]
+    with pytest.raises(Fault, match="'kernel' failed: differs"):
+        html(block(subjects=["kernel"]), evidence(artifact, wrong))
+
+
 def test_our_kernel_is_drawn_last_and_thickest(two):
     (chart,) = charts(html(block(), two))
     widths = [float(line.get("stroke-width")) for line in chart.findall(f"{SVG}polyline")]

@@ -94,5 +94,12 @@ def test_the_call_lies_between_the_two_events(cuda):
     assert cuda.order == ["spin", "event", "event", "call", "event", "wait"]
 
 
+def test_a_slow_host_is_not_taken_for_work_that_was_left_running():
+    slow = [timer.Sample(1e-4, 1e-5, (), queued=True, trailing=9e-5) for _ in range(8)]
+    quick = timer.Sample(1e-4, 1e-5, (), queued=True, trailing=8e-6)
+    assert timer.outlived(slow)
+    assert not timer.outlived([*slow, quick])
+
+
 def test_an_untouched_clock_is_accepted():
     timer.check_timers()

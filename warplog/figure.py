@@ -15,7 +15,7 @@ from warplog.block import FigureBlock
 from warplog.evidence import Evidence
 from warplog.fault import Fault
 from warplog.names import nearest
-from warplog.quantity import Reading, Unmeasured, readings
+from warplog.quantity import Reading, Unmeasured, partly
 from warplog.record import Interval
 from warplog.scale import TINIEST, Point, Series, frame_of
 from warplog.unit import pretty, pretty_interval
@@ -23,11 +23,14 @@ from warplog.workload import plain, spell
 
 
 class Panel(Struct, frozen=True):
-    """What one device measured of a figure: its series, in the order in which they were asked."""
+    """What one device measured of a figure: its series, in the order in which they were asked, and
+    where a subject failed, which is said because it is not drawn.
+    """
 
     device: str
     unit: str
     series: tuple[Series, ...]
+    failed: tuple[str, ...] = ()
 
 
 def device_name(evidence: Evidence) -> str:
@@ -55,17 +58,20 @@ def panels(block: FigureBlock, devices: Iterable[Evidence]) -> list[Panel]:
 
 
 def _panel(block: FigureBlock, evidence: Evidence) -> Panel:
-    series = []
+    series, failed = [], []
     unit = ""
     for subject in block.subjects:
-        quantity = block.quantity(subject)
-        found = readings(quantity, evidence.record, evidence.ceilings)
+        found, wrong = partly(block.quantity(subject), evidence.record, evidence.ceilings)
+        failed += [f"{subject} at {spell(each.workload)}" for each in wrong]
+        if not found:
+            message = f"{subject!r} failed: {wrong[0].failed}"
+            raise Unmeasured(message)
         unit = found[0].unit
         points = [_point(reading, block) for reading in found]
         points.sort(key=lambda point: point.x)
         _refuse_undrawable(points, subject, block)
         series.append(Series(subject, tuple(points), muted=subject == block.over))
-    return Panel(device_name(evidence), unit, tuple(series))
+    return Panel(device_name(evidence), unit, tuple(series), tuple(failed))
 
 
 def _point(reading: Reading, block: FigureBlock) -> Point:
@@ -114,6 +120,8 @@ def draw(block: FigureBlock, found: list[Panel], number: int, source: str) -> st
         picture = chart.draw(panel.series, frame, panel.unit, width, _says(block, panel))
         drawings.append(f'<div class="wl-panel">{head}{picture}</div>')
     caption = f" {escape(block.caption)}" if block.caption else ""
+    failed = [f"{each} ({panel.device})" for panel in found for each in panel.failed]
+    caption += f" Not drawn, because it failed: {escape('; '.join(failed))}." if failed else ""
     title = block.title.rstrip(".")
     return (
         f'<figure class="wl-figure" id="figure-{number}" data-search-exclude>'

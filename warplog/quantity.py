@@ -65,9 +65,23 @@ def matches(measurement: Measurement, quantity: Quantity) -> bool:
 
 
 def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tuple[Reading, ...]:
-    """Return `quantity` as `record` has it, one reading a workload, or raise Unmeasured.
+    """Return `quantity` as `record` has it, one reading a workload, or raise Unmeasured: also where
+    it failed on any of them, so that no claim rests on what is left.
 
     `ceilings` is the record that floors come from: this very device's.
+    """
+    found, failed = partly(quantity, record, ceilings)
+    if failed:
+        message = f"{quantity.subject!r} failed: {failed[0].failed}"
+        raise Unmeasured(message)
+    return found
+
+
+def partly(
+    quantity: Quantity, record: Record, ceilings: Record | None
+) -> tuple[tuple[Reading, ...], tuple[Measurement, ...]]:
+    """Return the readings of `quantity` and the measurements of it that failed, or raise Unmeasured
+    where there is neither.
     """
     metric = "latency" if quantity.metric in DERIVED else quantity.metric
     found = [
@@ -78,11 +92,9 @@ def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tup
     if not found:
         message = f"the record has no {metric} of {quantity.subject!r} on that workload"
         raise Unmeasured(message)
-    for each in found:
-        if each.runs is None:
-            message = f"{quantity.subject!r} failed: {each.failed}"
-            raise Unmeasured(message)
-    return tuple(_derive(quantity, each, record, ceilings) for each in found)
+    right = (each for each in found if each.runs is not None)
+    failed = tuple(each for each in found if each.runs is None)
+    return tuple(_derive(quantity, each, record, ceilings) for each in right), failed
 
 
 def _derive(

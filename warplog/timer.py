@@ -49,11 +49,14 @@ class Timer(Protocol):
 
 
 def outlived(samples: list[Sample]) -> bool:
-    """Return whether the device was as a rule still busy after the call's last event: then work ran
-    where the events do not see it, on another stream.
+    """Return whether the device was always still busy after the call's last event: then work ran where
+    the events do not see it, on another stream.
+
+    The least of the trailing times decides: a slow host delays some synchronisations, work that is left
+    running delays every one.
     """
     seconds = statistics.median(sample.seconds for sample in samples)
-    trailing = statistics.median(sample.trailing for sample in samples)
+    trailing = min(sample.trailing for sample in samples)
     return trailing > max(SYNCHRONIZE_SECONDS, TRAILING_AT_MOST * seconds)
 
 
