@@ -48,7 +48,7 @@ def test_a_stale_record_names_what_changed_and_is_one_fault(lab):
     fault = only(found(lab))
     assert fault.startswith("artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json: ")
     assert "kernel.py changed" in fault
-    assert "--publish row-sum" in fault
+    assert "-- row-sum --publish" in fault
 
 
 def test_an_older_record_may_be_of_older_source(lab):
@@ -97,7 +97,7 @@ def test_a_number_that_is_not_the_records_asks_for_fill(lab, text):
     lab.entry(body=f"\n[{text}](#fast)\n")
     assert only(found(lab)) == (
         f"entries/2026-12-02-one-sum.md:20: the text [{text}](#fast) is not the record's 12×; "
-        "run `warplog fill one-sum`"
+        "run `nox -s fill -- one-sum`"
     )
 
 

@@ -60,10 +60,16 @@ def test_an_entry_that_is_right_is_read(lab):
         ("tags: [pytorch, sums]", "tags: sums", "tags", "tags: expected `array`", "write a list"),
         ("artifact: row-sum", "artifact: row-sun", "artifact", "'row-sun'", "use row-sum"),
         ("artifact: row-sum", "artifact: ../../etc", "artifact", "no artifact can", "use one of"),
-        ("date: 2026-12-02", "date: 2026-13-45", "date", "'2026-13-45' is none", "YYYY-MM-DD"),
+        ("date: 2026-12-02", "date: 2026-13-45", "date", "'2026-13-45' is no date", "YYYY-MM-DD"),
         ("date: 2026-12-02", "date: 2026-12-03", "date", "not that of the file", "2026-12-02"),
-        ("date: 2026-12-02", "date: soon", "date", "'soon' is none", "YYYY-MM-DD"),
-        ("device: nvidia-h200", "device: H200!", "device", "'H200!' is none", "nvidia-h200"),
+        ("date: 2026-12-02", "date: soon", "date", "'soon' is no date", "YYYY-MM-DD"),
+        (
+            "device: nvidia-h200",
+            "device: H200!",
+            "device",
+            "'H200!' is the name of no device",
+            "nvidia-h200",
+        ),
         ("metric: speedup", "metric: speed", "over: peer", "speed is not over", "speedup"),
         ("metric: latency", "metric: latencies", "time: ", "no metric 'latencies'", "use latency"),
         ("over: peer", "over: pear", "over", "no subject 'pear'", "use peer"),
@@ -320,7 +326,7 @@ FIGURE = "kind: lines\nmetric: latency\naxis: batch\nsubjects: [kernel, peer]\nt
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("kind: lines", "kind: pie", "kind: invalid enum"),
+        ("kind: lines", "kind: pie", "is no choice here; use one of: lines, ratios"),
         ("metric: latency", "metric: latancy", "no metric 'latancy'; use latency"),
         ("[kernel, peer]", "[kernal, peer]", "no subject 'kernal'; use kernel"),
         ("[kernel, peer]", "[]", "subjects: is empty"),

@@ -413,7 +413,7 @@ def test_provenance_says_where_and_how(lab):
         "0123456789ab",
         "6 fresh processes",
         "filled queue",
-        "cold (128 MiB written before each cold call)",
+        "cold (128 MiB read before each cold call)",
         "SM 1905–1980 MHz",
         "nothing seen",
     ):

@@ -226,3 +226,33 @@ def test_the_real_site_asks_nothing_of_other_hosts(lab):
         found = re.findall(r"<(?:script|link|img|iframe|source)[^>]*https?://[^>]*>", text)
         assert found == [], path
         assert "<script" not in re.sub(r"(?s).*<article[^>]*>|</article>.*", "", text)
+
+
+def test_while_serving_a_fault_is_a_page_with_its_line_and_not_the_end(lab):
+    config = configured(lab)
+    config.plugins["warplog"].on_startup(command="serve", dirty=False)
+    lab.entry(FRONT.replace("metric: latency", "metric: latncy"))
+    build(config)
+    text = (Path(config.site_dir) / "entries/one-sum/index.html").read_text(encoding="utf-8")
+    assert "entries/2026-12-02-one-sum.md:17" in text
+    assert "latncy" in text
+    lab.entry(
+        body="\n```figure\nkind: lines\nmetric: latency\naxis: batch\nsubjects: [kernel]\ntitle: x\n```\n"
+    )
+    build(config)
+    text = (Path(config.site_dir) / "entries/one-sum/index.html").read_text(encoding="utf-8")
+    assert "has one point" in text
+    lab.entry()
+    build(config)
+    assert "One sum is enough" in (Path(config.site_dir) / "entries/one-sum/index.html").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_fault_page_obeys_nothing_that_it_shows(lab):
+    config = configured(lab)
+    config.plugins["warplog"].on_startup(command="serve", dirty=False)
+    lab.entry(FRONT.replace("title: One sum is enough", "title: <script>alert(1)</script>"))
+    build(config)
+    text = (Path(config.site_dir) / "entries/one-sum/index.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in text

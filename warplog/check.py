@@ -53,7 +53,9 @@ def _artifact_faults(artifact: Artifact, archive: Archive) -> Iterator[Fault]:
     for evidence in known.devices.values():
         if not evidence.fresh:
             place = evidence.path.relative_to(archive.repository.root).as_posix()
-            remedy = f"run `warplog reproduce --publish {artifact.slug}` on such a device"
+            remedy = (
+                f"run `nox -s reproduce -- {artifact.slug} --publish` on {evidence.record.device}"
+            )
             yield Fault(place, evidence.stale_reason, remedy)
 
 
@@ -101,7 +103,7 @@ def entry_faults(entry: Entry, archive: Archive) -> Iterator[Fault]:
 def _untested(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
     if evidence is not None and not evidence.fresh:
         return  # one fault for the stale record says it for all
-    remedy = f"run `warplog reproduce --publish {entry.slug}` on {entry.device}"
+    remedy = f"run `nox -s reproduce -- {entry.artifact} --publish` on {entry.device}"
     for name, claim in entry.claims.items():
         if evidence is None:
             reason = f"there is no record of {entry.device}"
@@ -119,7 +121,7 @@ def _texts(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
         words = measured(entry.quantities[link.id], evidence)
         if words is not None and words != link.text:
             problem = f"the text [{link.text[:40]}](#{link.id}) is not the record's {words}"
-            yield Fault(entry.at(link.start), problem, f"run `warplog fill {entry.slug}`")
+            yield Fault(entry.at(link.start), problem, f"run `nox -s fill -- {entry.slug}`")
 
 
 def _loose_numbers(entry: Entry) -> Iterator[Fault]:

@@ -80,7 +80,7 @@ def _plain_texts(front: Front, passage: Passage) -> Iterator[Fault]:
             remedy = "use plain text without <, > and line breaks"
             yield passage.fault(f"{key}: {value[:80]!r} is no plain text", remedy, key)
     if front.device.strip() and not _ID.match(front.device):
-        problem = f"device: {front.device[:80]!r} is none"
+        problem = f"device: {front.device[:80]!r} is the name of no device"
         yield passage.fault(problem, "write it as records/ does: nvidia-h200", "device")
 
 
@@ -88,7 +88,7 @@ def _day(value: str, passage: Passage, faults: list[Fault]) -> date:
     try:
         return date.fromisoformat(value if _DATE.match(value) else "")
     except ValueError:
-        faults.append(passage.fault(f"date: {value[:80]!r} is none", "write YYYY-MM-DD", "date"))
+        faults.append(passage.fault(f"date: {value[:80]!r} is no date", "write YYYY-MM-DD", "date"))
         return date.min
 
 
@@ -137,7 +137,7 @@ def _check_quantity(quantity: Quantity, part: Passage) -> None:
         raise part.fault("speedup over what?", "add `over:` with a subject", "metric")
     if quantity.metric != "speedup" and quantity.over is not None:
         problem = f"{quantity.metric} is not over anything"
-        raise part.fault(problem, "remove `over:`, or use the metric speedup", "over")
+        raise part.fault(problem, "write `metric: speedup`, or remove `over:`", "over")
 
 
 def _check_bounds(claim: Claim, part: Passage) -> None:

@@ -175,5 +175,18 @@ def _explain(message: str, kind: type[Struct]) -> tuple[str, str]:
     missing = re.search(r"missing required field `(.*)`", message)
     if missing:
         return f"the key {missing[1]!r} is missing", f"add `{missing[1]}: ...`"
+    choice = re.search(r"[Ii]nvalid enum value (.*)", message)
+    if choice:
+        allowed = ", ".join(_choices(kind))
+        return f"{choice[1]} is no choice here", f"use one of: {allowed}"
     remedy = next((text for sign, text in _REMEDIES.items() if sign in message), "mend it")
     return message[:1].lower() + message[1:], remedy
+
+
+def _choices(kind: type[Struct]) -> list[str]:
+    """Return the words that the fields of `kind` with a fixed choice allow."""
+    hint = msgspec.inspect.type_info(kind)
+    fields = hint.fields if isinstance(hint, msgspec.inspect.StructType) else ()
+    literals = (each.type for each in fields)
+    found = (one.values for one in literals if isinstance(one, msgspec.inspect.LiteralType))
+    return [str(word) for words in found for word in words]

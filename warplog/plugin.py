@@ -4,6 +4,7 @@ The rule kept here: a path of the repository is the same path on the site (recor
 published as they are), and what an author can mend ends the build with one line a fault, no traceback.
 """
 
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import BasePlugin
+from mkdocs.plugins import BasePlugin, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
@@ -24,6 +25,11 @@ from warplog.source import Artifact, Repository
 
 SCHEMA_URI = "record.schema.json"
 
+_DATED = re.compile(r"^\d{4}-\d{2}-\d{2}-")
+_HIDDEN = InclusionLevel.NOT_IN_NAV
+
+log = get_plugin_logger(__name__)
+
 
 class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkDocs
     """Reads the repository around mkdocs.yml anew for each build."""
@@ -31,6 +37,11 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
     archive: Archive
     entries: dict[str, Entry]
     written: dict[str, pages.Page]
+    serving = False
+
+    def on_startup(self, *, command: str, dirty: bool) -> None:  # noqa: ARG002 - MkDocs' words
+        """Hear whether an author is watching: then a fault is a page and not the end."""
+        self.serving = command == "serve"
 
     def on_config(self, config: MkDocsConfig) -> None:
         """Watch what the pages are made of, so that an edit shows while serving."""
@@ -48,10 +59,11 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
                 _add_files(files, artifact, repository.root, config)
         except Fault as fault:
             raise _error([fault]) from None
-        if faults:
+        if faults and not self.serving:
             raise _error(faults)
         self.written = {}
         self.entries = {}
+        self._add_fault_pages(files, faults, config)
         for entry in found:
             if not entry.draft:
                 self.entries[entry.place] = entry
@@ -72,9 +84,29 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             else:
                 return markdown
         except Fault as fault:
+            if self.serving:
+                return _fault_page([fault])
             raise _error([fault]) from None
         self.written[uri] = written
         return written.markdown
+
+    def _add_fault_pages(self, files: Files, faults: list[Fault], config: MkDocsConfig) -> None:
+        """Add, for an author who watches, a page in the place of each entry that has faults, and one
+        of all of them.
+        """
+        by_file: dict[str, list[Fault]] = {}
+        for fault in faults:
+            log.info("%s", fault)
+            by_file.setdefault(fault.place.partition(":")[0], []).append(fault)
+        if faults:
+            by_file["faults.md"] = faults
+        for place, own in by_file.items():
+            if place.endswith(".md"):
+                text = _fault_page(own)
+                file = File.generated(config, place, content=text, inclusion=_HIDDEN)
+                name = _DATED.sub("", Path(place).stem)
+                file.dest_uri = (Path(place).parent / name / "index.html").as_posix()
+                files.append(file)
 
     def on_page_content(self, html: str, *, page: Page, **_: Any) -> str:
         """Return the page's HTML with each token replaced, if the author's part of it is harmless."""
@@ -86,8 +118,16 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             try:
                 pages.refuse_active(html, written, uri)
             except Fault as fault:
+                if self.serving:
+                    return f"<pre>{escape(str(fault))}</pre>"
                 raise _error([fault]) from None
         return pages.substitute(html, written.html)
+
+
+def _fault_page(faults: list[Fault]) -> str:
+    """Return a page that says what to mend, one line a fault."""
+    lines = "".join(f"<li>{escape(str(fault))}</li>" for fault in faults)
+    return f"# To be mended\n\n<ol>{lines}</ol>\n"
 
 
 def _error(faults: list[Fault]) -> PluginError:
@@ -107,9 +147,7 @@ def _meta(entry: Entry) -> dict[str, Any]:
 
 def _entry_file(entry: Entry, config: MkDocsConfig) -> File:
     """Return the file of an entry: links name it as the repository does, readers by its slug."""
-    file = File.generated(
-        config, entry.place, abs_src_path=str(entry.path), inclusion=InclusionLevel.NOT_IN_NAV
-    )
+    file = File.generated(config, entry.place, abs_src_path=str(entry.path), inclusion=_HIDDEN)
     file.dest_uri = (
         f"entries/{entry.slug}/index.html"
         if config.use_directory_urls

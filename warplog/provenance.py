@@ -124,7 +124,7 @@ def _timer(record: Record) -> str:
 def _cache(record: Record) -> str:
     found = sorted({each.cache for each in record.measurements if each.cache})
     flushed = record.protocol.flush_bytes / _KIBIBYTE**2
-    said = f" ({flushed:.0f} MiB written before each cold call)" if "cold" in found else ""
+    said = f" ({flushed:.0f} MiB read before each cold call)" if "cold" in found else ""
     return ", ".join(found) + said if found else "nothing was timed"
 
 

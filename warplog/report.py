@@ -59,14 +59,10 @@ def rows(entries: list[Entry], known: Known, here: Record) -> list[Row]:
 
 def conclusion(found: list[Row], here: Record, wrong: list[Measurement]) -> str:
     """Say in words what the comparison came to: nothing is called the same that was not compared."""
-    checked = sum(each.metric == "error" for each in here.measurements)
     if wrong:
         return "A kernel is wrong here: see above."
     if here.device == CPU:
-        return (
-            f"No GPU here: {checked} checks of correctness at tiny sizes passed, and nothing was "
-            "timed. The verdicts above are the published ones. To see the site: nox -s serve"
-        )
+        return _without_gpu(found, here)
     differing = [row.claim for row in found if row.differs]
     compared = sum(row.compared for row in found)
     said = [f"Different from what is published: {', '.join(differing)}."] if differing else []
@@ -84,6 +80,22 @@ def conclusion(found: list[Row], here: Record, wrong: list[Measurement]) -> str:
         said.append(f"{why}, so nothing was compared: {len(found)} claims.")
     missing = [row.claim for row in found if row.here.verdict is Verdict.UNTESTED]
     said += [f"Could not be tested here: {', '.join(missing)}."] if missing else []
+    return " ".join(said)
+
+
+def _without_gpu(found: list[Row], here: Record) -> str:
+    """Say what a machine without a GPU could tell: what was right, and that nothing was timed."""
+    right = [each.subject for each in here.measurements if each.metric == "error"]
+    names = ", ".join(dict.fromkeys(right))
+    said = [
+        (
+            f"No GPU here, so nothing was timed and no claim was tested: {len(right)} checks of "
+            f"correctness at tiny sizes passed ({names})."
+        )
+    ]
+    if any(row.published is not None for row in found):
+        said.append("The verdicts that are published stand in the column `published`.")
+    said.append("To see the site, run `nox -s serve` as you ran this.")
     return " ".join(said)
 
 
