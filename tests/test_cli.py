@@ -349,3 +349,13 @@ def test_on_a_terminal_the_run_and_the_workload_are_shown_live(measured, monkeyp
     monkeypatch.setattr(cli, "_console", lambda: shown)
     call("reproduce", "row-sum")
     assert "row-sum: run 1 of 6: batch=31" in shown.file.getvalue()
+
+
+def test_verify_without_a_gpu_calls_nothing_as_published(lab):
+    for path in files(lab):
+        path.unlink()
+    lab.artifact(reproduce=CPU_SCRIPT)
+    result = call("verify")
+    assert result.exit_code == 0
+    assert "right, and nothing was timed" in result.output
+    assert "as published" not in result.output

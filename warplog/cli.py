@@ -79,8 +79,9 @@ def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> Non
         repository, _entries(repository), options, publish=False, console=_console()
     )
     artifacts = repository.artifacts()
-    statuses = one.reproduce_all(artifacts, list(range(runner.gpus())))
-    one.summary(artifacts, statuses)
+    gpus = list(range(runner.gpus()))
+    statuses = one.reproduce_all(artifacts, gpus)
+    one.summary(artifacts, statuses, timed=bool(gpus))
     raise typer.Exit(max(statuses, default=session.SAME))
 
 

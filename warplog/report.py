@@ -15,6 +15,7 @@ from warplog.unit import pretty, pretty_interval
 
 NOT_HERE = "not measured here"
 CPU = "cpu"
+NAMED_AT_MOST = 6
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ def conclusion(found: list[Row], here: Record, wrong: list[Measurement]) -> str:
 def _without_gpu(found: list[Row], here: Record) -> str:
     """Say what a machine without a GPU could tell: what was right, and that nothing was timed."""
     right = [each.subject for each in here.measurements if each.metric == "error"]
-    names = ", ".join(dict.fromkeys(right))
+    subjects = list(dict.fromkeys(right))
+    more = len(subjects) - NAMED_AT_MOST
+    names = "; ".join(subjects[:NAMED_AT_MOST]) + (f"; {more} more" if more > 0 else "")
     said = [
         (
             f"No GPU here, so nothing was timed and no claim was tested: {len(right)} checks of "
