@@ -301,3 +301,17 @@ def test_a_subject_that_raises_only_while_timed_fails_alone(run, written, number
     compare(run, numbers, tired)
     assert written.failure("cheat") == "MemoryError: no more"
     assert written.metric("latency", "honest")
+
+
+def test_a_kernel_that_costs_the_cuda_context_ends_the_process(run, written, numbers, monkeypatch):
+    broken = []
+
+    def synchronize():
+        if broken:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+    with pytest.raises(comparison.ContextLost, match="'cheat' cost the CUDA context: CUDA error"):
+        compare(run, numbers, lambda x: broken.append(1) or x * 2)
+    assert written.failure("honest") is None

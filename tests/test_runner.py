@@ -374,3 +374,92 @@ def test_the_harness_adds_little_to_importing_torch(repository):
     subprocess.run([sys.executable, "-c", "import torch"], check=True)
     importing = time.monotonic() - started
     assert reproduce(empty, runs=2).record.seconds / 2 <= importing + 2
+
+
+FAKE_NCU = """#!/bin/sh
+# Runs the program and writes the table that Nsight Compute would have written.
+for word in "$@"; do
+    case "$word" in --log-file=*) log="${word#--log-file=}" ;; esac
+done
+while [ "${1#-}" != "$1" ] || [ "${1#regex}" != "$1" ]; do shift; done
+"$@" || exit $?
+printf '%s\n' '"ID","Range:Push/Pop","bytes.sum"' '"","","Kbyte"' '"0","x:warplog0:y","2"' > "$log"
+"""
+COUNTED = """
+run.on_gpu = True
+torch.cuda.synchronize = lambda: None
+torch.cuda.nvtx.range_push = torch.cuda.nvtx.range_pop = lambda *_: None
+run.count("n", 1, unit="n", subject="s")
+run.profile("kernel", lambda: None, counters=["bytes.sum"], rows=3)
+"""
+
+
+def with_ncu(folder, monkeypatch, text):
+    """Put a program called ncu in front of everything else."""
+    program = folder / "bin" / "ncu"
+    program.parent.mkdir()
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_counters_are_read_in_one_more_process(repository, tmp_path, monkeypatch):
+    with_ncu(tmp_path, monkeypatch, FAKE_NCU)
+    outcome = reproduce(artifact(repository, COUNTED), runs=2)
+    assert outcome.notes == []
+    counted = {each.metric: each for each in outcome.record.measurements}
+    assert (counted["bytes.sum"].runs, counted["bytes.sum"].unit) == ([[2000.0]], "B")
+    assert counted["bytes.sum"].workload == {"rows": 3}
+    assert len(counted["n"].runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("#!/bin/sh\nexit 9\n", "ended with status 9"), (None, "is not installed")],
+)
+def test_counters_that_cannot_be_read_are_absent_and_said(
+    repository, tmp_path, monkeypatch, text, says
+):
+    if text is None:
+        monkeypatch.setattr(runner.shutil, "which", lambda _: None)
+    else:
+        with_ncu(tmp_path, monkeypatch, text)
+    outcome = reproduce(artifact(repository, COUNTED))
+    assert [each.metric for each in outcome.record.measurements] == ["n"]
+    assert says in outcome.notes[0]
+
+
+def test_the_second_reproduction_on_a_gpu_waits_for_the_first(repository):
+    log = repository.root / "log"
+    body = f"""
+    open({str(log)!r}, "a").write("in ")
+    time.sleep(1)
+    open({str(log)!r}, "a").write("out ")
+    run.count("gpu", int(os.environ["CUDA_VISIBLE_DEVICES"]), unit="n", subject="s")
+    """
+    found = [artifact(repository, body, slug) for slug in ("one", "two")]
+    records = []
+    threads = [
+        threading.Thread(target=lambda each=each: records.append(reproduce(each, gpu=7).record))
+        for each in found
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert log.read_text().split() == ["in", "out", "in", "out"]
+    assert [record.measurements[0].runs for record in records] == [[[7]], [[7]]]
+
+
+def test_a_gpu_is_one_of_those_that_this_process_may_use(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6")
+    assert runner._variables(1)["CUDA_VISIBLE_DEVICES"] == "6"
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert runner._variables(1)["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_chatter_of_an_import_is_no_count_of_gpus(monkeypatch):
+    for said, count in (("hello\n2\n", 2), ("", 0), ("warning: 3 things\n", 0)):
+        done = subprocess.CompletedProcess([], 0, stdout=said, stderr="")
+        monkeypatch.setattr(runner.subprocess, "run", lambda *_, done=done, **__: done)
+        assert runner.gpus() == count
