@@ -116,7 +116,7 @@ def site(session: nox.Session) -> None:
 def serve(session: nox.Session) -> None:
     """Serve the site and rebuild it when an entry, a record or a kernel changes."""
     install(session, "-e", ".[site]")
-    run(session, "mkdocs", "serve", *session.posargs, **QUIET)
+    run(session, "mkdocs", "serve", "--no-strict", *session.posargs, **QUIET)
 
 
 @nox.session

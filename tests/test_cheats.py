@@ -181,7 +181,7 @@ def test_and_passes_without_fresh_inputs(run, written, numbers, cheat, monkeypat
 def last_call():
     """The cheat that knows how often it is called: checks, then two turns a round as baseline."""
     rounds = comparison.WARM_UPS + 4 + run_module.UNSEEN
-    return RightOnLastCall(run_module.CHECKS, 2 * rounds)
+    return RightOnLastCall(1 + run_module.CHECKS, 2 * rounds)
 
 
 def test_a_kernel_that_is_right_only_on_the_last_call_is_caught(run, written, numbers):
@@ -220,7 +220,7 @@ class FastClock:
         self.trailing = trailing
 
     def time(self, name, call, *, warm):
-        assert name in ("cheat", "honest")
+        assert name in ("cheat on n=1000", "honest on n=1000")
         assert not warm
         return Sample(1e-9, 1e-9, call(), queued=True, trailing=self.trailing)
 
@@ -280,7 +280,7 @@ def test_inputs_changed_in_a_timed_round_blame_no_honest_subject_alone(run, writ
     def vandal(x):
         calls.append(1)
         out = x * 2
-        if len(calls) > run_module.CHECKS:
+        if len(calls) > 1 + run_module.CHECKS:
             x.zero_()
         return out
 

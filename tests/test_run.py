@@ -129,7 +129,9 @@ def test_no_subject_is_no_comparison(run, numbers):
 
 
 def test_inputs_that_hide_tensors_in_a_list_are_refused(run):
-    with pytest.raises(ValueError, match="input 1 is a list; pass its tensors one by one"):
+    with pytest.raises(
+        ValueError, match="input 1 is a list with tensors inside; pass its tensors one by one"
+    ):
         run.compare(
             {"a": lambda x, _: x}, lambda x, _: x,
             lambda _: (torch.ones(2), [torch.ones(2)]), n=1,
@@ -137,7 +139,9 @@ def test_inputs_that_hide_tensors_in_a_list_are_refused(run):
 
 
 def test_inputs_whose_shape_depends_on_the_seed_are_refused(run):
-    with pytest.raises(ValueError, match="input 0 changes its shape or dtype with the seed"):
+    with pytest.raises(
+        ValueError, match="input 0 changes its shape, dtype or strides with the seed"
+    ):
         run.compare({"a": double}, reference, torch.ones, n=1)
 
 
@@ -172,3 +176,171 @@ def test_reasons_name_no_place_or_person(run, written, numbers, monkeypatch):
     for private in ("secretuser", "/home", "10.1.2.3", "host.example"):
         assert private not in reason
     reason.encode("utf-8")
+
+
+def drawn(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_strides_are_the_authors_so_that_a_kernel_that_ignores_them_is_wrong(run, written):
+    def ignores_strides(x):
+        flat = torch.empty(0).set_(x.untyped_storage())
+        return flat[: x.numel()].view(x.shape) * 2
+
+    subjects = {"honest": double, "ignores": ignores_strides}
+    run.compare(subjects, reference, lambda seed: drawn(seed, 4, 8)[:, :5], samples=2, n=1)
+    assert written.failure("honest") is None
+    assert "exceeds the tolerance" in written.failure("ignores")
+
+
+def test_inputs_that_share_memory_share_it_still(run, written):
+    def both(seed):
+        x = drawn(seed, 6)
+        return x, x[2:]
+
+    seen = []
+    subject = lambda x, y: seen.append(y.data_ptr() - x.data_ptr()) or x.sum() + y.sum()  # noqa: E731
+    run.compare({"a": subject}, lambda x, y: x.double().sum() + y.double().sum(), both, n=1)
+    assert set(seen) == {8}
+    assert written.failure("a") is None
+
+
+FORMS = {
+    "expanded": lambda seed: drawn(seed, 4, 1).expand(4, 3),
+    "transposed": lambda seed: drawn(seed, 4, 3).t(),
+    "no dimension": lambda seed: drawn(seed, 1)[0],
+    "conjugate": lambda seed: torch.complex(drawn(seed, 3), drawn(seed + 1, 3)).conj(),
+    "bfloat16": lambda seed: drawn(seed, 5).bfloat16(),
+    "int64": lambda seed: torch.arange(5) + seed,
+    "with grad": lambda seed: drawn(seed, 5).requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_honest_kernel_is_right_on_inputs_of_every_form(run, written, form):
+    def exact(x):
+        return x.detach() * 2
+
+    run.compare({"a": lambda x: x * 2}, exact, FORMS[form], samples=2, tolerance=1e-2, n=1)
+    assert written.failure("a") is None
+    assert written.metric("latency", "a")
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.uint16, torch.bool])
+def test_a_reference_of_a_rare_dtype_can_be_met(run, written, dtype):
+    def cast(x):
+        return (x.abs() * 3).to(dtype)
+
+    run.compare({"a": cast}, cast, lambda seed: drawn(seed, 64), exact=True, samples=2, n=1)
+    assert written.failure("a") is None
+
+
+def test_what_one_subject_does_to_a_tensor_does_not_reach_the_next(run, written, numbers):
+    def rude(x):
+        out = x * 2
+        x.unsqueeze_(0)
+        x.requires_grad_()
+        return out
+
+    run.compare({"rude": rude, "honest": double}, reference, numbers, samples=2, n=1000)
+    assert written.failure("honest") is None
+    assert written.failure("rude") is None
+
+
+def test_a_sparse_input_is_refused_once_with_a_remedy(run):
+    with pytest.raises(ValueError, match=r"input 0 is torch\.sparse_coo; pass its parts"):
+        run.compare({"a": double}, reference, lambda _: torch.eye(3).to_sparse(), n=1)
+
+
+def test_constants_of_any_kind_are_compared_and_not_copied(run, written):
+    def constant(seed):
+        return drawn(seed, 3), (1, 2), float("nan"), np.arange(3), None, torch.float32, len
+
+    run.compare({"a": lambda x, *_: x * 2}, lambda x, *_: x.double() * 2, constant, n=1)
+    assert written.failure("a") is None
+
+
+def test_one_output_of_zeros_beside_others_is_an_answer(run, written):
+    def best(x):
+        return x.amax(), torch.zeros(2)
+
+    run.compare({"a": best}, best, lambda seed: drawn(seed, 3), samples=1, n=1)
+    assert written.failure("a") is None
+
+
+def test_a_first_call_that_compiles_is_not_poisoned(run, written, numbers):
+    kept = []
+
+    def lazy(x):
+        if not kept:
+            kept.append(torch.empty_like(x))
+            assert not torch.isnan(kept[0].fill_(0)).any()
+        return x * 2
+
+    run.compare({"a": lazy}, reference, numbers, samples=1, n=1000)
+    assert written.failure("a") is None
+
+
+def test_an_out_argument_keeps_its_neighbours_under_poison():
+    from warplog.measure import poisoned
+
+    whole = torch.zeros(8)
+    with poisoned():
+        torch.empty(4, out=whole[:4])
+    assert not torch.isnan(whole[4:]).any()
+
+
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [({"b": 1}, "'b' is no subject; use a"), (-1, "-1 is not above zero"), ("x", "not a finite")],
+)
+def test_amounts_are_checked_before_anything_runs(run, written, numbers, amount, says):
+    with pytest.raises(ValueError, match=says):
+        run.compare({"a": double}, reference, numbers, traffic=amount, n=1)
+    assert written == []
+
+
+def test_amounts_may_be_numpy_or_torch_scalars(run, written, numbers):
+    amounts = {"traffic": np.int64(8000), "work": torch.tensor(3.0)}
+    run.compare({"a": double}, reference, numbers, samples=1, n=1000, **amounts)
+    latency = written.metric("latency", "a")
+    assert (latency["traffic"], latency["work"]) == (8000, 3.0)
+
+
+def test_comparing_again_on_the_same_workload_is_refused_before_it_runs(run, numbers):
+    run.compare({"a": double}, reference, numbers, samples=1, n=1000)
+    with pytest.raises(ValueError, match="compare all subjects at once"):
+        run.compare({"a": pytest.fail}, reference, numbers, cache="warm", n=1000)
+
+
+def test_an_array_is_counted_as_its_samples(run, written):
+    run.count("n", np.arange(3), unit="rows", subject="s")
+    run.count("m", torch.arange(2), unit="rows", subject="s")
+    assert written.metric("n", "s")["runs"] == [[0, 1, 2]]
+    assert written.metric("m", "s")["runs"] == [[0, 1]]
+
+
+UNSOUND = [
+    {"subject": "caf\udce9"},
+    {"value": 1e301},
+    {"sizes": {"top k": 3}},
+]
+
+
+@pytest.mark.parametrize("change", UNSOUND)
+def test_what_could_not_be_published_is_refused_when_it_is_made(run, written, change):
+    value, subject = change.get("value", 1), change.get("subject", "s")
+    with pytest.raises(ValueError, match=r"of|beyond|key"):
+        run.count("n", value, unit="rows", subject=subject, **change.get("sizes", {}))
+    assert written == []
+
+
+def test_a_process_without_a_name_for_its_user_can_still_say_what_was_wrong(
+    run, written, numbers, monkeypatch
+):
+    def nobody():
+        raise KeyError("getpwuid(): uid not found: 4242")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    run.compare({"a": lambda x: x * 3}, reference, numbers, n=1000)
+    assert "exceeds the tolerance" in written.failure("a")

@@ -114,7 +114,8 @@ class Child:
         if faults:
             return str(faults[-1])
         if status < 0:
-            name = signal.Signals(-status).name
+            known = {each.value: each.name for each in signal.Signals}
+            name = known.get(-status, f"signal {-status}")
             hint = " (often: the host ran out of memory)" if name == "SIGKILL" else ""
             return f"killed by {name}{hint}"
         if status or not any(event["event"] == "done" for event in self._heard):

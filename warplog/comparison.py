@@ -18,6 +18,7 @@ from warplog.measure import Outputs, Subject, Wrong, as_tuple, error_of, poisone
 from warplog.quantity import AA_METRIC
 from warplog.record import Number, Workload
 from warplog.timer import Sample, Timer, TimerReplaced, check_timers, outlived
+from warplog.workload import spell
 
 WARM_UPS = 2
 SLOWER_UNSEEN = 3.0
@@ -62,6 +63,8 @@ class Comparison:
         """Check one subject on every case and record its error, or why it is wrong."""
         worst = 0.0
         with self._recorded(name):
+            call(*self._buffers.inputs)  # what a first call compiles or captures holds no poison
+            _settle(name)
             for case in self._cases:
                 self._buffers.load(case)
                 with poisoned():
@@ -130,7 +133,8 @@ class Comparison:
         """Time one call and check what it returned; the outputs are let go."""
         check_timers()
         inputs = self._buffers.inputs
-        taken = timer.time(name, lambda: call(*inputs), warm=self._plan.cache == "warm")
+        what = f"{name} on {spell(self._plan.workload)}"
+        taken = timer.time(what, lambda: call(*inputs), warm=self._plan.cache == "warm")
         _settle(name)
         try:
             self._judge(as_tuple(taken.outputs), case)

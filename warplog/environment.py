@@ -233,7 +233,11 @@ def scrub(text: str) -> str:
     """
     shown = text.encode("utf-8", "backslashreplace").decode()
     shown = _ADDRESS.sub("(address)", _PATH.sub("…/", shown))
-    private = {getpass.getuser(), platform.node(), Path.home().name} - _COMMON_NAMES
+    private: set[str] = set()
+    for name in (getpass.getuser, platform.node, lambda: Path.home().name):
+        with contextlib.suppress(KeyError, OSError, RuntimeError, ImportError):
+            private.add(name())
+    private -= _COMMON_NAMES
     for word in sorted(private, key=len, reverse=True):
         if len(word) >= SHORTEST_NAME:
             shown = re.sub(rf"\b{re.escape(word)}\b", "(name)", shown)

@@ -12,10 +12,13 @@ from typing import Any, TextIO
 
 import msgspec
 
+from warplog import sound
 from warplog.environment import scrub
 from warplog.record import SAMPLES_AT_MOST, Measurement, Number, Workload, compact
 
 REASON_AT_MOST = 300
+TEXT_AT_MOST = 4000
+_ANY_TIME = "2026-01-01T00:00:00Z"
 
 Write = Callable[[dict[str, Any]], None]
 
@@ -61,23 +64,40 @@ class Events:
 
     def failed(self, metric: str, unit: str, subject: str, workload: Workload, why: str) -> None:
         """Write that a subject is wrong: one line, without paths."""
-        reason = " ".join(scrub(why).split())[:REASON_AT_MOST] or "no reason given"
+        reason = " ".join(scrub(why[:TEXT_AT_MOST]).split())[:REASON_AT_MOST] or "no reason given"
         self._write(metric, unit, subject, workload, {"failed": reason})
 
     def _write(
         self, metric: str, unit: str, subject: str, workload: Workload, rest: dict[str, Any]
     ) -> None:
         named = {"metric": metric, "unit": unit, "subject": subject, "workload": workload}
-        try:
-            msgspec.convert({**named, **rest}, Measurement)
-        except msgspec.ValidationError as error:
-            raise ValueError(f"{metric} of {subject!r}: {error}") from None
-        key = json.dumps([metric, subject, workload], sort_keys=True)
-        if key in self._made:
-            remedy = "name a size that tells the two apart"
-            raise ValueError(f"{metric} of {subject!r} on {workload} was measured before; {remedy}")
-        self._made.add(key)
+        _check({**named, **rest})
+        self.check_new(metric, subject, workload)
+        self._made.add(_key(metric, subject, workload))
         self.write({"event": "measurement", "measurement": {**named, **rest}})
+
+    def check_new(self, metric: str, subject: str, workload: Workload) -> None:
+        """Raise ValueError if this process has made the measurement before."""
+        if _key(metric, subject, workload) in self._made:
+            remedy = "name a size that tells the two apart, or compare all subjects at once"
+            raise ValueError(f"{metric} of {subject!r} on {workload} was measured before; {remedy}")
+
+
+def _key(metric: str, subject: str, workload: Workload) -> str:
+    return json.dumps([metric, subject, workload], sort_keys=True)
+
+
+def _check(measurement: dict[str, Any]) -> None:
+    """Raise ValueError for a measurement that no record could hold."""
+    where = f"{measurement['metric']} of {str(measurement['subject'])[:80]!r}"
+    record = {"recorded": _ANY_TIME, "protocol": {"runs": 1}, "measurements": [measurement]}
+    try:
+        msgspec.convert(measurement, Measurement)
+        msgspec.json.decode(json.dumps(measurement, allow_nan=False))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    for _, problem in sound.problems(record):
+        raise ValueError(problem)
 
 
 def number(value: Any, where: str) -> Number:

@@ -54,11 +54,14 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             repository = Repository.find(Path(config.config_file_path).parent)
             self.archive = Archive(repository)
             found, faults = load_all(repository, self.archive)
-            for artifact in repository.artifacts():
-                faults += self.archive.of(artifact.slug).faults
-                _add_files(files, artifact, repository.root, config)
         except Fault as fault:
             raise _error([fault]) from None
+        for artifact in repository.artifacts():
+            try:
+                faults += self.archive.of(artifact.slug).faults
+                _add_files(files, artifact, repository.root, config)
+            except Fault as fault:
+                faults.append(fault)
         if faults and not self.serving:
             raise _error(faults)
         self.written = {}

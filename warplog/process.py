@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from warplog import environment, profile
-from warplog.event import REASON_AT_MOST, Write, writer
+from warplog.event import REASON_AT_MOST, TEXT_AT_MOST, Write, writer
 from warplog.run import Run
 from warplog.source import file_digest
 from warplog.timer import QueueTimer
@@ -41,7 +41,7 @@ class Shared:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str):
-            self._opened.add(arguments[0])
+            self._opened.add(os.path.abspath(arguments[0]))  # noqa: PTH100 - of this moment
 
     def digests(self) -> dict[str, str]:
         """Return the digest of each file of `artifacts/shared` that was used, as seen from the folder.
@@ -116,8 +116,9 @@ def main(words: Sequence[str] | None = None) -> int:
         except Exception as error:
             kind = "load" if isinstance(error, NotAScript) else "fault"
             name = "" if isinstance(error, NotAScript) else f"{type(error).__name__}: "
-            reason = environment.scrub(f"{name}{error}").strip().partition("\n")[0]
-            write({"event": kind, "reason": reason[:REASON_AT_MOST]})
+            said = str(error)[:TEXT_AT_MOST].strip().partition("\n")[0]
+            reason = environment.scrub(f"{name}{said}")[:REASON_AT_MOST]
+            write({"event": kind, "reason": reason})
             raise
     return 0
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from warplog import environment, profile
 from warplog.case import Case, draw
 from warplog.comparison import Comparison, Plan
-from warplog.event import Events, Write, workload_of
+from warplog.event import Events, Write, number, workload_of
 from warplog.measure import Subject, floor_seconds
 from warplog.record import SAMPLES_AT_MOST, Number
 from warplog.timer import Timer
@@ -85,10 +85,12 @@ class Run:
         if not 1 <= samples <= SAMPLES_AT_MOST:
             raise ValueError(f"samples={samples} must be 1 to {SAMPLES_AT_MOST}")
         sizes = workload_of(workload)
+        bytes_of, work_of = _amounts("traffic", traffic, subjects), _amounts("work", work, subjects)
         if self._counting:
             return
+        for name in subjects:
+            self._events.check_new("error", name, sizes)
         self._events.write({"event": "workload", "workload": sizes})
-        bytes_of = {name: _of(traffic, name) for name in subjects}
         plan = Plan(
             workload=sizes,
             limit=0.0 if exact else tolerance,
@@ -96,7 +98,7 @@ class Run:
             samples=samples,
             baseline=baseline,
             traffic=bytes_of,
-            work={name: _of(work, name) for name in subjects},
+            work=work_of,
             floor={name: self._floor(bytes_of[name], cache) for name in subjects},
         )
         first = self.seed * (CHECKS + UNSEEN)
@@ -121,7 +123,8 @@ class Run:
         """
         if self._counting:
             return
-        values = list(value) if isinstance(value, list | tuple) else [value]
+        plain = value.tolist() if hasattr(value, "tolist") else value
+        values = list(plain) if isinstance(plain, list | tuple) else [plain]
         self._events.measured(metric, unit, subject, workload_of(workload), values)
 
     def launches(self, call: Callable[[], Any]) -> list[profile.Launch]:
@@ -159,9 +162,22 @@ class Run:
 
 def _unseen(inputs: Callable[[int], Any], reference: Subject, first: int) -> Iterator[Case]:
     """Draw cases, when they are asked for, that no subject has met."""
-    for number in range(UNSEEN):
-        yield draw(inputs, reference, first + number)
+    for unseen in range(UNSEEN):
+        yield draw(inputs, reference, first + unseen)
 
 
-def _of(amount: Number | dict[str, Number] | None, name: str) -> Number | None:
-    return amount.get(name) if isinstance(amount, dict) else amount
+def _amounts(
+    what: str, amount: Number | dict[str, Number] | None, subjects: dict[str, Subject]
+) -> dict[str, Number | None]:
+    """Return what one call of each subject moves or does, or raise ValueError."""
+    given = amount if isinstance(amount, dict) else dict.fromkeys(subjects, amount)
+    unknown = sorted(given.keys() - subjects.keys())
+    if unknown:
+        raise ValueError(f"{what}: {unknown[0]!r} is no subject; use {', '.join(subjects)}")
+    found: dict[str, Number | None] = dict.fromkeys(subjects)
+    for name, value in given.items():
+        if value is not None:
+            found[name] = number(value, f"{what} of {name!r}")
+            if value <= 0:
+                raise ValueError(f"{what} of {name!r}: {value} is not above zero")
+    return found

@@ -184,14 +184,24 @@ def _broken(artifact: Artifact, ended: list[Ended], options: Options, reason: st
     """Return the outcome of a fault, with what was measured before it kept aside, marked incomplete."""
     last = ended[-1]
     kept = None
-    if options.aside is not None:
-        name = f"{utc_now().replace(':', '')}-{os.getpid()}.incomplete.json"
-        kept = options.aside / artifact.slug / name
-        runs = [{"measurements": one.measurements, "reason": one.reason} for one in ended]
-        content = {"incomplete": True, "artifact": artifact.slug, "reason": reason, "runs": runs}
-        write_whole(kept, json.dumps(content, indent=1) + "\n")
+    with contextlib.suppress(OSError):  # the reason matters more than what can be kept
+        kept = _keep_aside(artifact, ended, options, reason)
     started = not last.of("load")
     return Outcome(None, reason, last.output if last.reason else "", kept, started=started)
+
+
+def _keep_aside(
+    artifact: Artifact, ended: list[Ended], options: Options, reason: str
+) -> Path | None:
+    """Write what was measured to a file marked incomplete, outside the records; say where."""
+    if options.aside is None:
+        return None
+    name = f"{utc_now().replace(':', '')}-{os.getpid()}.incomplete.json"
+    kept = options.aside / artifact.slug / name
+    runs = [{"measurements": one.measurements, "reason": one.reason} for one in ended]
+    content = {"incomplete": True, "artifact": artifact.slug, "reason": reason, "runs": runs}
+    write_whole(kept, json.dumps(content, indent=1) + "\n")
+    return kept
 
 
 def _count(

@@ -102,8 +102,8 @@ class QueueTimer:
         self._spins: dict[str, float] = {}
 
     def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:
-        """Time one call. The spin lengthens until the host is done first, and is remembered by the
-        subject's name. A call that synchronises with the host can never be queued: it is not tried
+        """Time one call. The spin lengthens until the host is done first, and is remembered by `name`,
+        a subject on a workload. A call that synchronises with the host can never be queued: it is not tried
         with long spins again.
         """
         spin = self._spins.get(name, SPIN_SECONDS_AT_LEAST)
