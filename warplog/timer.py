@@ -102,9 +102,10 @@ class QueueTimer:
         self._spins: dict[str, float] = {}
 
     def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:
-        """Time one call. The spin lengthens until the host is done first, and is remembered by `name`,
-        a subject on a workload. A call that synchronises with the host can never be queued: it is not tried
-        with long spins again.
+        """Time one call. An attempt in which the host was not done before the spin was is no sample:
+        the spin lengthens and the call is made again. Its length is remembered by `name`, a subject on
+        a workload. A call that synchronises with the host can never be queued: it is not tried with
+        long spins again, and its sample says so.
         """
         spin = self._spins.get(name, SPIN_SECONDS_AT_LEAST)
         sample = self._attempt(call, spin, warm=warm)
