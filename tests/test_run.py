@@ -321,7 +321,7 @@ def test_an_array_is_counted_as_its_samples(run, written):
 
 
 UNSOUND = [
-    {"subject": "caf\udce9"},
+    {"subject": "x\udce9"},
     {"value": 1e301},
     {"sizes": {"top k": 3}},
 ]

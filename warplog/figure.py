@@ -126,7 +126,8 @@ def draw(block: FigureBlock, found: list[Panel], number: int, source: str) -> st
     return (
         f'<figure class="wl-figure" id="figure-{number}" data-search-exclude>'
         f'<div class="wl-axis-name">{escape(_measure(block))}</div>'
-        f'<div class="wl-panels wl-panels-{min(len(found), 3)}">{"".join(drawings)}</div>'
+        f'<div class="wl-panels wl-panels-{min(len(found), 3)}" tabindex="0">'
+        f"{''.join(drawings)}</div>"
         f"<figcaption><p><strong>Figure {number}.</strong> {escape(title)}.{caption} {source}</p>"
         f'<details class="wl-more"><summary>The data of figure {number}</summary>{table(found)}</details>'
         "</figcaption></figure>"
