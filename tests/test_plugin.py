@@ -41,6 +41,13 @@ def configured(lab):
     return config
 
 
+def serving(lab):
+    """The same, with an author who watches."""
+    config = configured(lab)
+    config.plugins["warplog"].on_startup(command="serve", dirty=False)
+    return config
+
+
 def built(lab):
     config = configured(lab)
     build(config)
@@ -229,8 +236,7 @@ def test_the_real_site_asks_nothing_of_other_hosts(lab):
 
 
 def test_while_serving_a_fault_is_a_page_with_its_line_and_not_the_end(lab):
-    config = configured(lab)
-    config.plugins["warplog"].on_startup(command="serve", dirty=False)
+    config = serving(lab)
     lab.entry(FRONT.replace("metric: latency", "metric: latncy"))
     build(config)
     text = (Path(config.site_dir) / "entries/one-sum/index.html").read_text(encoding="utf-8")
@@ -250,8 +256,7 @@ def test_while_serving_a_fault_is_a_page_with_its_line_and_not_the_end(lab):
 
 
 def test_a_fault_page_obeys_nothing_that_it_shows(lab):
-    config = configured(lab)
-    config.plugins["warplog"].on_startup(command="serve", dirty=False)
+    config = serving(lab)
     lab.entry(FRONT.replace("title: One sum is enough", "title: <script>alert(1)</script>"))
     build(config)
     text = (Path(config.site_dir) / "entries/one-sum/index.html").read_text(encoding="utf-8")

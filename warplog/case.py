@@ -75,10 +75,12 @@ def copies(values: Inputs) -> Inputs:
 class Buffers:
     """Memory that cases are copied into, so that the same addresses hold other data each time."""
 
-    def __init__(self, like: Case) -> None:
-        """Make room for cases of the shape of `like`, and load it."""
-        self._case = like
-        self._own = copies(like.inputs)
+    def __init__(self, cases: list[Case]) -> None:
+        """Make room for `cases` and load the first. Raises ValueError where one does not fit."""
+        self._case = cases[0]
+        self._own = copies(cases[0].inputs)
+        for case in cases:
+            self._check_form(case)
 
     @property
     def inputs(self) -> Inputs:
@@ -88,17 +90,23 @@ class Buffers:
         return tuple(_alias(value) for value in self._own)
 
     def load(self, case: Case) -> None:
-        """Copy a case in. Raises ValueError where it differs in more than the data of its tensors."""
+        """Copy a case in, or raise ValueError where it does not fit."""
+        self._check_form(case)
+        for buffer, value in zip(self._own, case.inputs, strict=True):
+            if isinstance(buffer, torch.Tensor):
+                buffer.untyped_storage().copy_(value.untyped_storage())
+        self._case = case
+
+    def _check_form(self, case: Case) -> None:
+        """Raise ValueError where a case differs in more than the data of its tensors."""
         pairs = zip(self._own, case.inputs, strict=True)
         for position, (buffer, value) in enumerate(pairs):
             if isinstance(buffer, torch.Tensor) and isinstance(value, torch.Tensor):
                 if _form(buffer) != _form(value):
                     problem = f"input {position} changes its shape, dtype or strides with the seed"
                     raise ValueError(f"{problem}; name such a size in the workload")
-                buffer.untyped_storage().copy_(value.untyped_storage())
             elif not _same_constant(buffer, value):
                 raise ValueError(f"input {position} changes with the seed and is no tensor")
-        self._case = case
 
     def check_unchanged(self) -> None:
         """Raise Wrong if a subject has written into the inputs since they were loaded."""

@@ -24,9 +24,12 @@ _REASON_AT_MOST = 160
 _EXTERNAL = re.compile(r"\]\(<?https?://|<https?://")
 
 
-def check(repository: Repository) -> list[Fault]:
-    """Return every fault of `repository`, by place; an empty list means that all of it holds."""
-    archive = Archive(repository)
+def check(repository: Repository, archive: Archive | None = None) -> list[Fault]:
+    """Return every fault of `repository`, by place; an empty list means that all of it holds.
+
+    `archive` keeps the records that are read, for a caller who asks for more than the faults.
+    """
+    archive = archive or Archive(repository)
     entries, faults = load_all(repository, archive)
     for artifact in repository.artifacts():
         faults += _artifact_faults(artifact, archive)

@@ -18,6 +18,7 @@ from rich.console import Console
 from warplog import entry as entries
 from warplog.check import check as faults_of
 from warplog.entry import Entry
+from warplog.evidence import Archive
 from warplog.fault import Fault, Faults
 from warplog.record import schema as record_schema
 from warplog.source import Artifact, Repository
@@ -59,12 +60,13 @@ def reproduce(
     if publish and runs < runner.RUNS:
         remedy = f"publish from {runner.RUNS} or more, or leave --publish out"
         raise Fault("warplog reproduce", f"{runs} processes are too few to publish", remedy)
-    artifacts = [_artifact(repository, name) for name in names]
+    found = _entries(repository)
+    artifacts = [_artifact(repository, found, name) for name in names]
     present = runner.gpus()
     if present and gpu >= present:
         raise Fault("warplog reproduce", f"there is no GPU {gpu}", f"use 0 to {present - 1}")
     options = runner.Options(runs, time_limit, commit=_hex(commit), aside=_aside(repository, out))
-    one = session.Session(repository, _entries(repository), options, publish, _console())
+    one = session.Session(repository, found, options, publish, _console())
     raise typer.Exit(max(one.reproduce_all(artifacts, [gpu] if present else [])))
 
 
@@ -89,10 +91,11 @@ def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> Non
 def check() -> None:
     """Say everything that is wrong with entries, claims and records. Needs no GPU and no torch."""
     repository = Repository.find(Path.cwd())
-    faults = faults_of(repository)
+    archive = Archive(repository)
+    faults = faults_of(repository, archive)
     if faults:
         raise Faults(faults)
-    found, _ = entries.load_all(repository)
+    found, _ = entries.load_all(repository, archive)
     typer.echo(f"{len(found)} entries, {sum(len(each.claims) for each in found)} claims: all hold")
 
 
@@ -100,10 +103,11 @@ def check() -> None:
 def fill(names: Names = None) -> None:
     """Write the measured numbers into the entries named (all, if none is): text, never claims."""
     repository = Repository.find(Path.cwd())
-    found, faults = entries.load_all(repository)
+    archive = Archive(repository)
+    found, faults = entries.load_all(repository, archive)
     chosen = [_entry(name, found, faults, repository) for name in names or []] or found
     for each in chosen:
-        text = entries.fill(each, repository)
+        text = entries.fill(each, repository, archive)
         if text != each.body.text:
             write_whole(each.path, text)
             typer.echo(f"filled {each.path.name}")
@@ -158,11 +162,10 @@ def _list(repository: Repository) -> None:
         typer.echo(f"  {artifact.slug:24} {'; '.join(titles)}")
 
 
-def _artifact(repository: Repository, name: str) -> Artifact:
+def _artifact(repository: Repository, found: list[Entry], name: str) -> Artifact:
     """Return the artifact that `name` means: its own slug, its entry's, or the file of either."""
     known = {artifact.slug: artifact for artifact in repository.artifacts()}
     stem = Path(name).name
-    found, _ = entries.load_all(repository)
     if name in known or (stem in known and Path(name).is_dir()):
         return known[stem]
     return known[_entry(name, found, [], repository).artifact]

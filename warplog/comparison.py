@@ -54,9 +54,7 @@ class Comparison:
         self._events = events
         self._plan = plan
         self._cases = cases
-        self._buffers = Buffers(cases[0])
-        for case in cases:
-            self._buffers.load(case)
+        self._buffers = Buffers(cases)
         self.failed: set[str] = set()
 
     def check(self, name: str, call: Subject) -> None:

@@ -100,12 +100,17 @@ def _check(measurement: dict[str, Any]) -> None:
         raise ValueError(problem)
 
 
+def _plain(value: Any) -> Any:
+    """Return the Python value of a numpy or torch scalar, and anything else as it is."""
+    return value.item() if hasattr(value, "item") else value
+
+
 def number(value: Any, where: str) -> Number:
     """Return a finite int or float for a Python, numpy or torch scalar; bools count as 0 and 1.
 
     Raises ValueError, saying `where`, for anything else.
     """
-    plain = value.item() if hasattr(value, "item") else value
+    plain = _plain(value)
     if isinstance(plain, bool):
         return int(plain)
     if isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
@@ -120,7 +125,7 @@ def workload_of(sizes: dict[str, Any]) -> Workload:
     """
     found: Workload = {}
     for key, value in sizes.items():
-        plain = value.item() if hasattr(value, "item") else value
+        plain = _plain(value)
         if isinstance(plain, bool):
             found[key] = str(plain).lower()
         elif isinstance(plain, str) and plain:

@@ -177,7 +177,8 @@ def _amounts(
     found: dict[str, Number | None] = dict.fromkeys(subjects)
     for name, value in given.items():
         if value is not None:
-            found[name] = number(value, f"{what} of {name!r}")
-            if value <= 0:
-                raise ValueError(f"{what} of {name!r}: {value} is not above zero")
+            plain = number(value, f"{what} of {name!r}")
+            if plain <= 0:
+                raise ValueError(f"{what} of {name!r}: {plain} is not above zero")
+            found[name] = plain
     return found

@@ -83,8 +83,9 @@ def publish(record: Record, records: Path) -> Path:
             raise Fault(place, problem, "set this host's clock, then publish again")
         with _claimed(path) as free:
             if free:
-                loads(dumps(record).encode(), path.name)
-                write_whole(path, dumps(record))
+                text = dumps(record)
+                loads(text.encode(), path.name)
+                write_whole(path, text)
                 return path
         time.sleep(1)
         record = msgspec.structs.replace(record, recorded=utc_now())
