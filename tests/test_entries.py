@@ -8,7 +8,9 @@ import pytest
 from warplog.check import entry_faults
 from warplog.entry import fill, load
 from warplog.evidence import Archive
-from warplog.page import substitute, write
+from warplog.journal import outcome_of
+from warplog.page import write
+from warplog.placeholder import substitute
 from warplog.source import Repository
 
 REPOSITORY = Repository(Path(__file__).parents[1])
@@ -40,7 +42,7 @@ def test_an_entry_is_filled(path, archive):
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
 def test_the_page_of_an_entry_can_be_written(path, archive):
     entry = load(path, REPOSITORY, archive)
-    page = write(entry, archive.of(entry.artifact))
+    page = write(outcome_of(entry, archive.of(entry.artifact)))
     assert not set(page.html) & set(substitute(page.markdown, page.html).split())
 
 

@@ -13,10 +13,13 @@ from warplog.claim import Verdict
 from warplog.entry import load, load_all
 from warplog.evidence import Archive
 from warplog.fault import Fault
+from warplog.journal import Journal, journal_of, outcome_of
 from warplog.output import LINE_AT_MOST, plain_output
-from warplog.page import Page, Tokens, home, refuse_active, substitute, write
+from warplog.page import refuse_active, write
+from warplog.placeholder import Page, Tokens, substitute
 from warplog.provenance import duration
 from warplog.verdicts import badge
+from warplog.ways import home
 
 ENTRY = "2026-12-02-one-sum.md"
 
@@ -29,7 +32,7 @@ def lab(tmp_path):
 def page_of(lab):
     archive = Archive(lab.repository)
     entry = load(lab.root / "entries" / ENTRY, lab.repository, archive)
-    return write(entry, archive.of(entry.artifact))
+    return write(outcome_of(entry, archive.of(entry.artifact)))
 
 
 def shown(lab):
@@ -418,7 +421,7 @@ def test_provenance_says_where_and_how(lab):
         "nothing seen",
     ):
         assert f">{words}" in text, words
-    link = "../../artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json"
+    link = "../artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json"
     assert re.search(rf'<a href="{re.escape(link)}">[^<]*</a> \(\d+ KiB\)', text)
 
 
@@ -465,19 +468,19 @@ def test_the_home_page_lists_entries_newest_first(lab):
     )
     archive = Archive(lab.repository)
     entries, _ = load_all(lab.repository, archive)
-    page = home("# Hi\n\n<!-- warplog: entries -->\n\nBye\n", entries, archive)
+    page = home("# Hi\n\n<!-- warplog: entries -->\n\nBye\n", journal_of(entries, archive))
     text = substitute(page.markdown, page.html)
     assert text.index("Two &amp; more") < text.index("One sum is")
-    assert 'href="entries/two/"' in text
+    assert 'href="entries/two.html"' in text
     assert badge(Verdict.SUPPORTED, 1) in text
     assert "stale record" not in text
     (lab.root / "artifacts/row-sum/kernel.py").write_text("pass\n")
-    page = home("<!-- warplog: entries -->", entries, Archive(lab.repository))
+    page = home("<!-- warplog: entries -->", journal_of(entries, Archive(lab.repository)))
     assert "stale record" in substitute(page.markdown, page.html)
 
 
-def test_a_home_page_without_entries_says_so(lab):
-    page = home("<!-- warplog: entries -->", [], Archive(lab.repository))
+def test_a_home_page_without_entries_says_so():
+    page = home("<!-- warplog: entries -->", Journal(()))
     assert "No entry yet" in substitute(page.markdown, page.html)
 
 

@@ -10,6 +10,7 @@ from factory import Lab
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.plugins import PluginCollection
+from mkdocs.utils.yaml import yaml_load
 
 from warplog import runner
 from warplog.check import check
@@ -95,17 +96,16 @@ def lab(tmp_path):
 
 def page_of(lab):
     """Build the site around `lab` and return the text of its one entry's page."""
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    settings = yaml_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     settings |= {"theme": {"name": "mkdocs"}, "plugins": [], "nav": [{"Home": "index.md"}]}
-    (lab.root / "site_src" / "assets").mkdir(parents=True, exist_ok=True)
-    (lab.root / "site_src" / "assets" / "warplog.css").touch()
+    (lab.root / "site_src" / "style").mkdir(parents=True, exist_ok=True)
     (lab.root / "site_src" / "index.md").write_text("# Home\n", encoding="utf-8")
     (lab.root / "mkdocs.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     config = load_config(str(lab.root / "mkdocs.yml"))
     config.plugins = PluginCollection()
     config.plugins["warplog"] = WarplogPlugin()
     build(config)
-    return (Path(config.site_dir) / "entries/double/index.html").read_text(encoding="utf-8")
+    return (Path(config.site_dir) / "entries/double.html").read_text(encoding="utf-8")
 
 
 def test_what_was_measured_is_judged_and_shown(lab):

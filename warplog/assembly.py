@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from warplog.child import Ended
-from warplog.record import SCHEMA, Environment, Measurement, Protocol, Record, Source
+from warplog.record import PROTOCOL, SCHEMA, Environment, Measurement, Protocol, Record, Source
 from warplog.source import Artifact, closure_digest, file_digest
 from warplog.store import utc_now
 
-PROTOCOL_VERSION = 1
 MEASURING = ("case", "comparison", "measure", "process", "profile", "run", "timer")
 
 Events = list[dict[str, Any]]
@@ -43,9 +42,7 @@ def assemble(
         source=Source(
             closure_digest(files), files, *((commit, None) if commit else artifact.commit())
         ),
-        protocol=Protocol(
-            PROTOCOL_VERSION, len(ended), first["timer"], first["flush_bytes"], _harness()
-        ),
+        protocol=Protocol(PROTOCOL, len(ended), first["timer"], first["flush_bytes"], _harness()),
         environment=Environment(**{key: first[key] for key in named}, clocks=clocks),
         disturbed=[
             f"run {number}: {line}"

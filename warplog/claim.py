@@ -33,7 +33,10 @@ class Reported(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(Quantity, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One falsifiable sentence with a quantity and bounds."""
+    """One falsifiable sentence with a quantity and bounds.
+
+    `cause` says in a line why it did not hold, for a claim that is refuted.
+    """
 
     says: str
     at_least: Number | None = None
@@ -41,6 +44,7 @@ class Claim(Quantity, frozen=True, forbid_unknown_fields=True, kw_only=True):
     equals: Number | None = None
     between: tuple[Number, Number] | None = None
     reported: Reported | None = None
+    cause: str | None = None
 
     @property
     def bounds(self) -> Interval:

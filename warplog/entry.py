@@ -36,6 +36,7 @@ _BYTES_AT_MOST = 1_000_000
 class Entry(Struct, frozen=True, kw_only=True):
     """A dated story about one artifact, measured first of all on one device.
 
+    `headline` is the claim or value that the page opens with, None where it has neither.
     `place` is the path as errors show it. A draft is checked like any other, but not published.
     """
 
@@ -48,6 +49,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     device: str
     tags: tuple[str, ...]
     summary: str
+    headline: str | None
     draft: bool
     claims: dict[str, Claim]
     values: dict[str, Quantity]
@@ -173,6 +175,7 @@ def _assemble(matter: Matter, path: Path, slug: str, passage: Passage, body: Bod
         device=front.device,
         tags=tuple(front.tags),
         summary=front.summary,
+        headline=front.headline or next(iter(front.claims), None),
         draft=front.draft,
         claims=matter.claims,
         values=matter.values,

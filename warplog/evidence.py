@@ -10,7 +10,7 @@ from pathlib import Path
 
 from warplog.claim import Claim, Judgement, Verdict, judge
 from warplog.fault import Fault
-from warplog.record import Record
+from warplog.record import PROTOCOL, Record
 from warplog.source import Artifact, Repository
 from warplog.store import read
 
@@ -20,7 +20,7 @@ _DEVICE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 
 @dataclass(frozen=True)
 class Evidence:
-    """The record that speaks for one device: the newest fresh one, else the newest.
+    """A record and what it is worth today.
 
     `changed` names the files that differ from those it was measured from: none means fresh.
     `ceilings` is the fresh record that this device's floors come from, if there is one.
@@ -32,9 +32,20 @@ class Evidence:
     ceilings: Record | None
 
     @property
+    def name(self) -> str:
+        """The GPU's own name where the record has it, else the device's folder."""
+        gpu = self.record.environment.gpu or {}
+        return str(gpu.get("name", self.record.device))
+
+    @property
     def fresh(self) -> bool:
         """True where the record was measured from the source as it is now."""
         return not self.changed
+
+    @property
+    def older_protocol(self) -> bool:
+        """True where the harness has changed since in a way that could change a number."""
+        return self.record.protocol.version < PROTOCOL
 
     @property
     def stale_reason(self) -> str:
@@ -52,11 +63,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one artifact: its evidence by device, and the faults of its records."""
+    """What is known of one artifact, and the faults of its records.
+
+    `devices` holds the record that speaks for each device: the newest fresh one, else the newest;
+    `history` holds all of a device's records, oldest first, that one too.
+    """
 
     artifact: Artifact
     devices: dict[str, Evidence]
     faults: tuple[Fault, ...]
+    history: dict[str, tuple[Evidence, ...]]
 
     @property
     def fresh_records(self) -> list[Record]:
@@ -85,31 +101,33 @@ class Archive:
 
     def _read(self, artifact: Artifact) -> Known:
         records, faults = read_records(artifact, self.repository.root)
-        devices = {}
+        devices, history = {}, {}
         for device, found in records.items():
             try:
-                path, record, changed = _newest(artifact, found)
+                past = self._weigh(artifact, device, found)
             except Fault as fault:
                 faults.append(fault)
                 continue
-            own = artifact.slug == CEILINGS
-            ceilings = (record if not changed else None) if own else self._ceilings(device)
-            devices[device] = Evidence(record, path, changed, ceilings)
-        return Known(artifact, devices, tuple(faults))
+            history[device] = past
+            devices[device] = next((each for each in reversed(past) if each.fresh), past[-1])
+        return Known(artifact, devices, tuple(faults), history)
 
-
-def _newest(
-    artifact: Artifact, found: list[tuple[Path, Record]]
-) -> tuple[Path, Record, tuple[str, ...]]:
-    """Return the newest fresh record, else the newest with the files that changed."""
-    path, record = found[-1]
-    changed = tuple(artifact.changes(record))
-    for earlier_path, earlier in reversed(found[:-1]):
-        if not changed:
-            break
-        if earlier.source.digest != record.source.digest and not artifact.changes(earlier):
-            return earlier_path, earlier, ()
-    return path, record, changed
+    def _weigh(
+        self, artifact: Artifact, device: str, found: list[tuple[Path, Record]]
+    ) -> tuple[Evidence, ...]:
+        """Return each record with what has changed since; records of one source are weighed once."""
+        own = artifact.slug == CEILINGS
+        ceilings = None if own else self._ceilings(device)
+        changes: dict[tuple[str, ...], tuple[str, ...]] = {}
+        past = []
+        for path, record in found:
+            source = (record.source.digest, *record.source.files.values())
+            if source not in changes:
+                changes[source] = tuple(artifact.changes(record))
+            changed = changes[source]
+            floors = (record if not changed else None) if own else ceilings
+            past.append(Evidence(record, path, changed, floors))
+        return tuple(past)
 
 
 def read_records(

@@ -33,12 +33,6 @@ class Panel(Struct, frozen=True):
     failed: tuple[str, ...] = ()
 
 
-def device_name(evidence: Evidence) -> str:
-    """Return the GPU's own name where the record has it, else the device's folder."""
-    gpu = evidence.record.environment.gpu or {}
-    return str(gpu.get("name", evidence.record.device))
-
-
 def panels(block: FigureBlock, devices: Iterable[Evidence]) -> list[Panel]:
     """Return a panel for each device with fresh numbers, or raise Fault where there is none."""
     found, reasons = [], []
@@ -71,7 +65,7 @@ def _panel(block: FigureBlock, evidence: Evidence) -> Panel:
         points.sort(key=lambda point: point.x)
         _refuse_undrawable(points, subject, block)
         series.append(Series(subject, tuple(points), muted=subject == block.over))
-    return Panel(device_name(evidence), unit, tuple(series), tuple(failed))
+    return Panel(evidence.name, unit, tuple(series), tuple(failed))
 
 
 def _point(reading: Reading, block: FigureBlock) -> Point:

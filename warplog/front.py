@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from warplog.claim import Claim, Reported
 from warplog.fault import Fault
+from warplog.names import nearest
 from warplog.passage import Passage
 from warplog.quantity import Quantity
 from warplog.sound import usable
@@ -27,7 +28,10 @@ _Q = TypeVar("_Q", bound=Quantity)
 
 
 class Front(Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of an entry's front matter, as written. A draft is checked but not published."""
+    """The keys of an entry's front matter, as written. A draft is checked but not published.
+
+    `headline` is the claim or value that stands at the top of the page, the first claim by default.
+    """
 
     title: str
     date: str
@@ -37,6 +41,7 @@ class Front(Struct, frozen=True, forbid_unknown_fields=True):
     summary: str
     claims: dict[str, Any]
     values: dict[str, Any] = {}
+    headline: str | None = None
     draft: bool = False
 
 
@@ -67,6 +72,10 @@ def read_matter(passage: Passage, faults: list[Fault]) -> Matter | None:
     for name in front.claims.keys() & front.values.keys():
         twice = passage.fault(f"value {name!r}: is also a claim", "rename one", "values", name)
         faults.append(twice)
+    ids = [*front.claims, *front.values]
+    if front.headline is not None and front.headline not in ids:
+        problem = f"headline: no claim or value {front.headline[:80]!r}"
+        faults.append(passage.fault(problem, nearest(front.headline, ids), "headline"))
     return Matter(front, day, claims, values)
 
 
@@ -155,6 +164,8 @@ def _check_bounds(claim: Claim, part: Passage) -> None:
         raise part.fault(f"{key}: the low end is above the high end", "swap them", key)
     if not claim.says.strip():
         raise part.fault("says: is empty", "write one falsifiable sentence", "says")
+    if claim.cause is not None and not claim.cause.strip():
+        raise part.fault("cause: is empty", "say in a line why it did not hold", "cause")
     if claim.reported is not None:
         _check_reported(claim.reported, part)
 

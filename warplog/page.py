@@ -5,64 +5,21 @@ behind an opaque token and is put in afterwards; whatever comes from records, fr
 escaped where it is shown. What was measured from other source is not shown as current.
 """
 
-import hashlib
-import re
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from msgspec import Struct
-
 from warplog import figure, verdicts
+from warplog.address import FROM_ENTRY
 from warplog.block import Block, FigureBlock, SourceBlock, excerpt
 from warplog.entry import Entry
-from warplog.evidence import Archive, Evidence, Known
+from warplog.evidence import Evidence, Known
 from warplog.fault import Fault
 from warplog.hypertext import Reader
+from warplog.journal import Outcome
 from warplog.listing import listing
+from warplog.placeholder import TOKEN, Page, Tokens
 from warplog.provenance import duration, provenance_table, record_link
-
-ROOT = "../../"
-_TOKEN = re.compile(r"<p>\s*(wl[0-9a-f]{16}b[0-9]+e)\s*</p>|(wl[0-9a-f]{16}[bi][0-9]+e)")
-_ANY_TOKEN = re.compile(r"wl[0-9a-f]{16}[bi][0-9]+e")
-_MARKER = "<!-- warplog: entries -->"
-
-
-class Page(Struct, frozen=True):
-    """Markdown with tokens, and the HTML that each token stands for.
-
-    `numbers` are the tokens of measured numbers with the places of their links.
-    """
-
-    markdown: str
-    html: dict[str, str]
-    numbers: dict[str, str] = {}
-
-
-class Tokens:
-    """Hands out tokens that no text of the entry can hold: they carry a digest of it."""
-
-    def __init__(self, text: str) -> None:
-        self._salt = hashlib.sha256(text.encode()).hexdigest()[:16]
-        self.html: dict[str, str] = {}
-
-    def block(self, html: str) -> str:
-        """Return a paragraph of Markdown that becomes `html`."""
-        return f"\n\n{self._keep('b', html)}\n\n"
-
-    def inline(self, html: str) -> str:
-        """Return a word of Markdown that becomes `html`."""
-        return self._keep("i", html)
-
-    def _keep(self, kind: str, html: str) -> str:
-        token = f"wl{self._salt}{kind}{len(self.html)}e"
-        self.html[token] = html
-        return token
-
-
-def substitute(html: str, tokens: dict[str, str]) -> str:
-    """Return rendered Markdown with each token replaced by what it stands for."""
-    return _TOKEN.sub(lambda match: tokens.get(match[1] or match[2], match[0]), html)
 
 
 def refuse_active(html: str, page: Page, place: str) -> None:
@@ -75,20 +32,20 @@ def refuse_active(html: str, page: Page, place: str) -> None:
         problem = f"active HTML on the page: {finding.what}"
         raise Fault(place, problem, "put it in backticks, or leave it out")
     prose = " ".join(reader.prose)
-    shown = Counter(_ANY_TOKEN.findall(prose))
-    everywhere = Counter(_ANY_TOKEN.findall(html))
+    shown = Counter(TOKEN.findall(prose))
+    everywhere = Counter(TOKEN.findall(html))
     for token, link in page.numbers.items():
         if not shown[token] or shown[token] != everywhere[token]:
             problem = "a measured number in code, in a link, in a heading or in an attribute"
             raise Fault(link, problem, "write it in a sentence of its own")
 
 
-def write(entry: Entry, known: Known) -> Page:
-    """Return the page of `entry` from the records of its artifact, or raise Fault at a block's line
+def write(outcome: Outcome) -> Page:
+    """Return the page of an entry from the records of its artifact, or raise Fault at a block's line
     where a figure or a listing cannot be made.
     """
+    entry, known, devices = outcome.entry, outcome.known, outcome.evidence
     tokens = Tokens(entry.body.text)
-    devices = in_order(entry, known)
     numbers: dict[str, str] = {}
     parts = [
         tokens.block(_head(entry, known)),
@@ -102,22 +59,15 @@ def write(entry: Entry, known: Known) -> Page:
     parts += _code(entry, known, tokens)
     parts += ["## Reproduce", tokens.block(_reproduce(entry, known))]
     if devices:
-        parts += ["## Provenance", tokens.block(provenance_table(devices, ROOT))]
+        parts += ["## Provenance", tokens.block(provenance_table(devices, FROM_ENTRY))]
     return Page("".join(parts), tokens.html, numbers)
-
-
-def in_order(entry: Entry, known: Known) -> list[Evidence]:
-    """Return the evidence of each device, the entry's own first."""
-    own = known.devices.get(entry.device)
-    others = [each for name, each in known.devices.items() if name != entry.device]
-    return [own, *others] if own else others
 
 
 def _head(entry: Entry, known: Known) -> str:
     """Return the head of a page: date, tags, title, summary, verdicts, and what must be said first."""
     evidence = known.devices.get(entry.device)
     tags = "".join(f"<span>{escape(tag)}</span>" for tag in entry.tags)
-    device = figure.device_name(evidence) if evidence else entry.device
+    device = evidence.name if evidence else entry.device
     return (
         f'<header class="wl-head"><div class="wl-tags"><time datetime="{entry.date}">{entry.date}'
         f"</time>{tags}</div><h1>{escape(entry.title)}</h1>"
@@ -179,7 +129,7 @@ def _block(block: Block, known: Known, devices: Sequence[Evidence], number: int)
         words = f"Figure {number}, {block.title}, waits for a record from this very source."
         return f'<p class="wl-notice">{escape(words)}</p>'
     fresh = [each for each in devices if each.fresh]
-    links = ", ".join(record_link(each, ROOT) for each in fresh)
+    links = ", ".join(record_link(each, FROM_ENTRY) for each in fresh)
     drawn = figure.panels(block, fresh)
     return figure.draw(block, drawn, number, f'<span class="wl-about">Source: {links}</span>')
 
@@ -199,34 +149,10 @@ def _reproduce(entry: Entry, known: Known) -> str:
     evidence = known.devices.get(entry.device)
     took = ""
     if evidence is not None:
-        device = escape(figure.device_name(evidence))
+        device = escape(evidence.name)
         took = f"<p>It takes about {duration(evidence.record.seconds)} on one {device}, "
         took += f"{evidence.record.protocol.runs} fresh processes in all.</p>"
     return (
         f'<div class="highlight wl-command"><pre><code>nox -s reproduce -- {entry.slug}</code></pre>'
         f"</div>{took}"
-    )
-
-
-def home(markdown: str, entries: Sequence[Entry], archive: Archive) -> Page:
-    """Return the home page with the list of entries, newest first, where its marker stands."""
-    tokens = Tokens(markdown)
-    items = []
-    for entry in sorted(entries, key=lambda each: (each.date, each.slug), reverse=True):
-        evidence = archive.of(entry.artifact).devices.get(entry.device)
-        items.append(_item(entry, evidence))
-    listed = f'<ol class="wl-entries">{"".join(items)}</ol>' if items else "<p>No entry yet.</p>"
-    return Page(markdown.replace(_MARKER, tokens.block(listed)), tokens.html)
-
-
-def _item(entry: Entry, evidence: Evidence | None) -> str:
-    tags = "".join(f"<span>{escape(tag)}</span>" for tag in entry.tags)
-    stale = ""
-    if evidence is not None and not evidence.fresh:
-        stale = '<span class="wl-badge wl-untested">stale record</span>'
-    return (
-        f'<li><div class="wl-tags"><time datetime="{entry.date}">{entry.date}</time>{tags}</div>'
-        f'<div><a class="wl-title" href="entries/{entry.slug}/">{escape(entry.title)}</a>'
-        f'<p class="wl-summary">{escape(entry.summary)}</p>'
-        f"<p>{verdicts.verdict_counts(entry, evidence)} {stale}</p></div></li>"
     )

@@ -1,4 +1,4 @@
-"""Adds the entries to the site. The only module that imports MkDocs, and thin.
+"""Adds the entries and all that is made from them to the site. The only module that imports MkDocs.
 
 The rule kept here: a path of the repository is the same path on the site (records and artifact files are
 published as they are), and what an author can mend ends the build with one line a fault, no traceback.
@@ -16,14 +16,19 @@ from mkdocs.plugins import BasePlugin, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
+from warplog import exchange, ways
 from warplog import page as pages
-from warplog.entry import Entry, load_all
+from warplog.address import entry_address
 from warplog.evidence import Archive
 from warplog.fault import Fault
+from warplog.journal import Journal, Outcome, read_journal
+from warplog.placeholder import Page as Written
+from warplog.placeholder import substitute
 from warplog.record import schema
 from warplog.source import Artifact, Repository
 
 SCHEMA_URI = "record.schema.json"
+STYLE_URI = "assets/warplog.css"
 
 _DATED = re.compile(r"^\d{4}-\d{2}-\d{2}-")
 _HIDDEN = InclusionLevel.NOT_IN_NAV
@@ -34,9 +39,8 @@ log = get_plugin_logger(__name__)
 class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkDocs
     """Reads the repository around mkdocs.yml anew for each build."""
 
-    archive: Archive
-    entries: dict[str, Entry]
-    written: dict[str, pages.Page]
+    journal: Journal
+    written: dict[str, Written]
     serving = False
 
     def on_startup(self, *, command: str, dirty: bool) -> None:  # noqa: ARG002 - MkDocs' words
@@ -49,41 +53,49 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         config.watch += [str(root / "entries"), str(root / "artifacts")]
 
     def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
-        """Add a page for each entry, the files of each artifact, the records and their schema."""
+        """Add a page for each entry, the pages and files made from all of them, the files of each
+        artifact, the records and their schema.
+        """
         try:
             repository = Repository.find(Path(config.config_file_path).parent)
-            self.archive = Archive(repository)
-            found, faults = load_all(repository, self.archive)
+            archive = Archive(repository)
+            self.journal, faults = read_journal(archive)
         except Fault as fault:
             raise _error([fault]) from None
         for artifact in repository.artifacts():
             try:
-                faults += self.archive.of(artifact.slug).faults
+                faults += archive.of(artifact.slug).faults
                 _add_files(files, artifact, repository.root, config)
             except Fault as fault:
                 faults.append(fault)
         if faults and not self.serving:
             raise _error(faults)
-        self.written = {}
-        self.entries = {}
         self._add_fault_pages(files, faults, config)
-        for entry in found:
-            if not entry.draft:
-                self.entries[entry.place] = entry
-                files.append(_entry_file(entry, config))
+        for outcome in self.journal.outcomes:
+            files.append(_entry_file(outcome, config))
+        self._add_generated(files, config)
+
+    def _add_generated(self, files: Files, config: MkDocsConfig) -> None:
+        """Add what is made from the journal as a whole: pages, files for machines, the stylesheet."""
+        self.written = ways.pages(self.journal)
+        for uri, page in self.written.items():
+            files.append(File.generated(config, uri, content=page.markdown))
+        for uri, content in exchange.files(self.journal, config.site_url or ""):
+            files.append(File.generated(config, uri, content=content))
         text = msgspec.json.format(msgspec.json.encode(schema()), indent=2)
         files.append(File.generated(config, SCHEMA_URI, content=text))
+        files.append(File.generated(config, STYLE_URI, content=_style(Path(config.docs_dir))))
 
     def on_page_markdown(self, markdown: str, *, page: Page, **_: Any) -> str:
         """Return the page's Markdown with tokens where HTML will stand."""
         uri = page.file.src_uri
-        entry = self.entries.get(uri)
+        outcome = self.journal.by_place.get(uri)
         try:
-            if entry is not None:
-                written = pages.write(entry, self.archive.of(entry.artifact))
-                page.meta = _meta(entry)
-            elif uri == "index.md":
-                written = pages.home(markdown, list(self.entries.values()), self.archive)
+            if outcome is not None:
+                written = pages.write(outcome)
+                page.meta = _meta(outcome, self.journal)
+            elif uri == ways.HOME:
+                written = ways.home(markdown, self.journal)
             else:
                 return markdown
         except Fault as fault:
@@ -108,7 +120,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
                 text = _fault_page(own)
                 file = File.generated(config, place, content=text, inclusion=_HIDDEN)
                 name = _DATED.sub("", Path(place).stem)
-                file.dest_uri = (Path(place).parent / name / "index.html").as_posix()
+                file.dest_uri = (Path(place).parent / f"{name}.html").as_posix()
                 files.append(file)
 
     def on_page_content(self, html: str, *, page: Page, **_: Any) -> str:
@@ -117,14 +129,14 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         written = self.written.pop(uri, None)
         if written is None:
             return html
-        if uri in self.entries:
+        if uri in self.journal.by_place:
             try:
                 pages.refuse_active(html, written, uri)
             except Fault as fault:
                 if self.serving:
                     return f"<pre>{escape(str(fault))}</pre>"
                 raise _error([fault]) from None
-        return pages.substitute(html, written.html)
+        return substitute(html, written.html)
 
 
 def _fault_page(faults: list[Fault]) -> str:
@@ -138,24 +150,42 @@ def _error(faults: list[Fault]) -> PluginError:
     return PluginError("\n".join(str(fault) for fault in faults))
 
 
-def _meta(entry: Entry) -> dict[str, Any]:
-    """Return what the theme's templates show of an entry; they do not escape, so it is done here."""
+def _meta(outcome: Outcome, journal: Journal) -> dict[str, Any]:
+    """Return what the theme's templates show of an entry; they do not escape, so it is done here.
+
+    `prev` and `next` are the entries before and after by date, as `url` from the site's top and `title`.
+    """
+    entry = outcome.entry
+    older, newer = journal.neighbours(outcome)
     return {
         "title": escape(entry.title),
         "description": escape(entry.summary),
         "date": entry.date.isoformat(),
+        "tags": [escape(tag) for tag in entry.tags],
+        "kind": "entry",
         "hide": ["navigation"],
+        "prev": _link(older),
+        "next": _link(newer),
     }
 
 
-def _entry_file(entry: Entry, config: MkDocsConfig) -> File:
+def _link(outcome: Outcome | None) -> dict[str, str] | None:
+    if outcome is None:
+        return None
+    return {"url": entry_address(outcome.entry.slug), "title": escape(outcome.entry.title)}
+
+
+def _style(site_source: Path) -> str:
+    """Return the parts of the stylesheet as one."""
+    parts = sorted((site_source / "style").glob("*.css"))
+    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
+
+
+def _entry_file(outcome: Outcome, config: MkDocsConfig) -> File:
     """Return the file of an entry: links name it as the repository does, readers by its slug."""
+    entry = outcome.entry
     file = File.generated(config, entry.place, abs_src_path=str(entry.path), inclusion=_HIDDEN)
-    file.dest_uri = (
-        f"entries/{entry.slug}/index.html"
-        if config.use_directory_urls
-        else f"entries/{entry.slug}.html"
-    )
+    file.dest_uri = entry_address(entry.slug)
     return file
 
 

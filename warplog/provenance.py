@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from warplog.address import record_address
 from warplog.evidence import Evidence
-from warplog.figure import device_name
 from warplog.record import Record
 
 MISSING = "not stated"
@@ -27,17 +27,11 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / _MINUTE)} minutes"
 
 
-def record_url(evidence: Evidence, root: str) -> str:
-    """Return the address of a raw record; `root` leads from the page to the site's top."""
-    record = evidence.record
-    folder = f"artifacts/{record.artifact}/records/{record.device}"
-    return f"{root}{folder}/{evidence.path.name}"
-
-
 def record_link(evidence: Evidence, root: str) -> str:
-    """Return a link to the raw record as HTML."""
-    name = f"{evidence.record.device}/{evidence.path.name}"
-    return f'<a href="{escape(record_url(evidence, root))}">{escape(name)}</a>'
+    """Return a link to the raw record as HTML; `root` leads from the page to the site's top."""
+    record, file = evidence.record, evidence.path.name
+    address = escape(root + record_address(record, file))
+    return f'<a href="{address}">{escape(f"{record.device}/{file}")}</a>'
 
 
 def provenance_table(devices: Sequence[Evidence], root: str) -> str:
@@ -48,7 +42,7 @@ def provenance_table(devices: Sequence[Evidence], root: str) -> str:
         rows.append(f'<tr><th scope="row">{label}</th>{cells}</tr>')
     links = "".join(f"<td>{_raw(each, root)}</td>" for each in devices)
     rows.append(f'<tr><th scope="row">Raw record</th>{links}</tr>')
-    heads = "".join(f'<th scope="col">{escape(device_name(each))}</th>' for each in devices)
+    heads = "".join(f'<th scope="col">{escape(each.name)}</th>' for each in devices)
     return (
         '<div class="wl-scroll" tabindex="0" data-search-exclude><table class="wl-table wl-facts">'
         f"<thead><tr><td></td>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"

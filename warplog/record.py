@@ -19,6 +19,7 @@ from warplog.fault import Fault
 from warplog.place import line_of, line_of_repeated
 
 SCHEMA = 1
+PROTOCOL = 1
 SIGNIFICANT_DIGITS = 6
 SAMPLES_AT_MOST = 100
 

@@ -11,7 +11,6 @@ from html import escape
 from warplog.claim import Claim, Judgement, Reported, Verdict, compare
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
-from warplog.figure import device_name
 from warplog.output import plain_output
 from warplog.quantity import UNITS, Quantity, Unmeasured
 from warplog.quantity import readings as readings_of
@@ -64,7 +63,7 @@ def value(name: str, quantity: Quantity, evidence: Evidence | None) -> str:
     interval = pretty_interval(judgement.interval, judgement.unit) if judgement.interval else ""
     runs = "one run" if judgement.runs == 1 else f"{judgement.runs} runs"
     title = (
-        f"{interval} over {runs} on {device_name(evidence)}; "
+        f"{interval} over {runs} on {evidence.name}; "
         f"{quantity.metric} of {quantity.subject}; record of {evidence.record.recorded}"
     )
     return (
@@ -87,7 +86,7 @@ def _why_not(quantity: Quantity, evidence: Evidence | None) -> str:
 
 def claims_table(entry: Entry, devices: Sequence[Evidence]) -> str:
     """Return the claims with reported value, bounds, and interval and verdict on each device."""
-    names = [escape(device_name(evidence)) for evidence in devices] or [escape(entry.device)]
+    names = [escape(evidence.name) for evidence in devices] or [escape(entry.device)]
     rows = []
     for name, claim in entry.claims.items():
         found = [judged(claim, evidence) for evidence in devices] or [judged(claim, None)]
@@ -125,7 +124,7 @@ def failures(devices: Sequence[Evidence]) -> str:
     """Return the subjects that failed, where and why, as HTML; empty where none did."""
     rows = [
         f"<tr><td>{escape(each.subject)}</td><td>{escape(spell(each.workload))}</td>"
-        f"<td>{escape(device_name(evidence))}</td>"
+        f"<td>{escape(evidence.name)}</td>"
         f'<td><pre class="wl-output">{plain_output(each.failed)}</pre></td></tr>'
         for evidence in devices
         if evidence.fresh
@@ -147,7 +146,7 @@ def _head(evidence: Evidence) -> str:
     notes = [] if evidence.fresh else ["stale"]
     notes += ["disturbed"] if evidence.record.disturbed else []
     said = f'<div class="wl-about">{", ".join(notes)}</div>' if notes else ""
-    return escape(device_name(evidence)) + said
+    return escape(evidence.name) + said
 
 
 def _about(quantity: Quantity) -> str:
