@@ -82,7 +82,7 @@ def test_a_path_of_the_repository_is_a_path_of_the_site(lab):
     for path in (record, "artifacts/row-sum/kernel.py"):
         assert (site / path).read_bytes() == (lab.root / path).read_bytes()
     text = (site / "entries/one-sum.html").read_text(encoding="utf-8")
-    assert f'href="../../{record}"' in text
+    assert f'href="../{record}"' in text
 
 
 def test_the_schema_of_records_is_published(lab):

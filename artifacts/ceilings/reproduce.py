@@ -6,6 +6,7 @@ One GPU, about four minutes. Without a GPU only what Triton and torch do on a CP
 import rows
 import streams
 from launch_cost import launches
+from power import watch_products
 from products import matrix_products
 
 
@@ -23,3 +24,4 @@ def reproduce(run):
     streams.read_l2(run)
     launches(run)
     matrix_products(run)
+    watch_products(run)
