@@ -71,7 +71,7 @@ def verify(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests; they need no GPU."""
+    """Run the tests; they need no GPU. Those of the site need Chromium and Java, or are skipped."""
     measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
     install(session, "-e", ".[site,test]")
     run(session, "python", "-m", "coverage", "erase")

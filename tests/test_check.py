@@ -30,6 +30,11 @@ def found(lab):
     return [str(fault) for fault in check(lab.repository)]
 
 
+def entry_findings(lab):
+    """The faults of the entry beside a text that is not filled."""
+    return [each for each in found(lab) if "is not the record's" not in each]
+
+
 def only(faults):
     assert len(faults) == 1, faults
     return faults[0]
@@ -137,6 +142,44 @@ def test_a_link_within_the_page_is_no_external_source(lab):
 def test_a_summary_cannot_follow_the_record(lab):
     lab.entry(FRONT.replace("One sentence", "It is 12× faster"), "\nNothing.\n")
     assert "2026-12-02-one-sum.md:7: summary: the number '12×'" in only(found(lab))
+
+
+REFUTED = "at_least: 20\n    reported: {value: 32.9, device: nvidia-b200, by: the post}"
+
+
+def test_a_refuted_report_without_a_cause_is_unfinished(lab):
+    lab.entry(FRONT.replace("at_least: 10", REFUTED))
+    fault = only(entry_findings(lab))
+    assert fault.startswith(
+        "entries/2026-12-02-one-sum.md:9: claim 'fast': refuted without a cause"
+    )
+    assert fault.endswith("add `cause:` with one line")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        f"{REFUTED}\n    cause: The post timed an empty queue.",
+        REFUTED.replace("20", "10"),
+        "at_least: 20",
+    ],
+    ids=["it has a cause", "it holds", "it is our own prediction"],
+)
+def test_only_a_refuted_report_needs_a_cause(lab, claim):
+    lab.entry(FRONT.replace("at_least: 10", claim))
+    assert entry_findings(lab) == []
+
+
+def test_a_draft_needs_no_cause(lab):
+    lab.entry("draft: true\n" + FRONT.replace("at_least: 10", REFUTED))
+    assert entry_findings(lab) == []
+
+
+def test_a_cause_cannot_follow_the_record(lab):
+    claim = f"{REFUTED}\n    cause: It takes 12 µs more."
+    lab.entry(FRONT.replace("at_least: 10", claim))
+    found = only(entry_findings(lab))
+    assert "one-sum.md:17: claim 'fast': cause: the number '12 µs' would not follow" in found
 
 
 def test_a_figure_that_cannot_be_drawn_is_found(lab):

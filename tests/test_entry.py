@@ -326,7 +326,7 @@ FIGURE = "kind: lines\nmetric: latency\naxis: batch\nsubjects: [kernel, peer]\nt
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("kind: lines", "kind: pie", "is no choice here; use one of: lines, ratios"),
+        ("kind: lines", "kind: pie", "is no choice here; use one of: bars, curve, lines, ratios"),
         ("metric: latency", "metric: latancy", "no metric 'latancy'; use latency"),
         ("[kernel, peer]", "[kernal, peer]", "no subject 'kernal'; use kernel"),
         ("[kernel, peer]", "[]", "subjects: is empty"),

@@ -19,28 +19,43 @@ from warplog.source import Artifact
 from warplog.workload import parse_workload
 
 KINDS = ("figure", "source")
+BOUNDED = {"floor": ("latency",), "ceiling": ("bandwidth", "rate")}
 _MARK = re.compile(r"\s*(?:#|//)\s*(?P<end>end)?region(?:\s*:\s*(?P<name>.*?))?\s*\Z")
 _FILE = re.compile(r"(?:\.\./shared/)?[\w.-]+(?:/[\w.-]+)*\Z")
 _BYTES_AT_MOST = 1_000_000
 
 
 class FigureBlock(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A chart: `lines` of a metric along an `axis` of the workload, or `ratios` with their whiskers.
+    """A chart of a metric. `lines`: along an `axis` of the workload, on logarithmic axes; `curve`: along
+    the steps of a training, on linear ones; `ratios`: dots with whiskers beside parity; `bars`: counts.
 
-    `workload` filters the measurements; `over` is the baseline of a speedup. The vertical scale of
-    lines is logarithmic unless `scale` says linear, which a metric that is zero somewhere needs.
+    `workload` filters the measurements; `over` is the baseline of a speedup. `bound` adds the floor
+    of a latency, or the ceiling of a bandwidth or a rate, to lines. `scale` is the vertical one: a
+    metric that is zero somewhere needs a linear one. Ratios and bars have a row for each size of the
+    `axis` and each subject; where there is one size alone, they need none.
     """
 
-    kind: Literal["lines", "ratios"]
+    kind: Literal["lines", "ratios", "bars", "curve"]
     metric: str
-    axis: str
     subjects: list[str]
     title: str
+    axis: str | None = None
     over: str | None = None
     workload: Workload = {}
+    bound: Literal["floor", "ceiling"] | None = None
     caption: str = ""
-    scale: Literal["log", "linear"] = "log"
+    scale: Literal["log", "linear"] | None = None
     place: str = ""
+
+    @property
+    def size(self) -> str | None:
+        """The name of the size that is the axis: `step` for a curve that names none."""
+        return "step" if self.axis is None and self.kind == "curve" else self.axis
+
+    @property
+    def log(self) -> bool:
+        """True where the metric is on a logarithmic scale."""
+        return self.scale == "log" if self.scale else self.kind in ("lines", "ratios")
 
     def quantity(self, subject: str) -> Quantity:
         """Return what is drawn of one subject."""
@@ -101,6 +116,23 @@ def _check_figure(block: FigureBlock, passage: Passage) -> None:
         raise passage.fault(problem, "remove `over:`, or use the metric speedup", "over")
     if not block.title.strip():
         raise passage.fault("title: is empty", "say what the figure shows", "title")
+    if block.kind == "lines" and block.axis is None:
+        raise passage.fault("the key 'axis' is missing", "add `axis: ...`", "kind")
+    if block.kind in ("ratios", "bars") and block.scale is not None:
+        scale = "logarithmic" if block.kind == "ratios" else "linear from zero"
+        raise passage.fault(f"scale: {block.kind} are {scale}", "remove `scale:`", "scale")
+    if block.bound is not None:
+        _check_bound(block, passage)
+
+
+def _check_bound(block: FigureBlock, passage: Passage) -> None:
+    if block.kind != "lines":
+        problem = f"bound: {block.kind} have none"
+        raise passage.fault(problem, "use the kind lines, or remove `bound:`", "bound")
+    if block.metric not in BOUNDED[block.bound or ""]:
+        rest = " or ".join(BOUNDED[block.bound or ""])
+        problem = f"bound: {block.metric} has no {block.bound}"
+        raise passage.fault(problem, f"use the metric {rest}, or remove `bound:`", "bound")
 
 
 def source_path(block: SourceBlock, artifact: Artifact) -> Path:

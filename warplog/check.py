@@ -98,6 +98,7 @@ def entry_faults(entry: Entry, archive: Archive) -> Iterator[Fault]:
     evidence = archive.of(entry.artifact).devices.get(entry.device)
     if not entry.draft:
         yield from _untested(entry, evidence)
+        yield from _unexplained(entry, evidence)
     yield from _texts(entry, evidence)
     yield from _loose_numbers(entry)
     yield from _figures(entry, archive)
@@ -118,6 +119,16 @@ def _untested(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
         yield entry.front.fault(f"claim {name!r}: untested: {reason}", remedy, "claims", name)
 
 
+def _unexplained(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
+    """Yield a fault for each reported claim that is refuted on the entry's device without a cause."""
+    for name, claim in entry.claims.items():
+        if evidence is None or claim.reported is None or claim.cause is not None:
+            continue
+        if evidence.judge(claim).verdict is Verdict.REFUTED:
+            problem = f"claim {name!r}: refuted without a cause"
+            yield entry.front.fault(problem, "add `cause:` with one line", "claims", name)
+
+
 def _texts(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
     """Yield a fault for each measured number whose text is not what the record says."""
     for link in entry.body.links:
@@ -135,10 +146,14 @@ def _loose_numbers(entry: Entry) -> Iterator[Fault]:
     for offset, number in measured_numbers(prose, entry.body.start):
         if not _EXTERNAL.search(line_around(text, offset)):
             yield Fault(entry.at(offset), f"the number {number!r} stands on nothing", remedy)
-    for key, words in (("title", entry.title), ("summary", entry.summary)):
+    said: list[tuple[tuple[str, ...], str]]
+    said = [(("title",), entry.title), (("summary",), entry.summary)]
+    said += [(("claims", name, "cause"), each.cause or "") for name, each in entry.claims.items()]
+    for keys, words in said:
         for _, number in measured_numbers(words):
-            problem = f"{key}: the number {number!r} would not follow the record"
-            yield entry.front.fault(problem, "say it without a measured number", key)
+            who = f"claim {keys[1]!r}: cause" if len(keys) > 1 else keys[0]
+            problem = f"{who}: the number {number!r} would not follow the record"
+            yield entry.front.fault(problem, "say it without a measured number", *keys)
 
 
 def _figures(entry: Entry, archive: Archive) -> Iterator[Fault]:

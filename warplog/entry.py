@@ -7,7 +7,7 @@ Names are checked against the fresh records; without any, they wait for the firs
 
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from warplog.front import Matter, read_matter
 from warplog.markup import line_at
 from warplog.names import nearest, problems
 from warplog.passage import Passage
-from warplog.quantity import Quantity, Unmeasured, readings
+from warplog.quantity import Quantity, Reading, Unmeasured, readings
 from warplog.record import Interval, Record
 from warplog.source import Artifact, Repository
 from warplog.unit import pretty, pretty_interval
@@ -133,6 +133,11 @@ def measured(quantity: Quantity, evidence: Evidence | None) -> str | None:
         found = readings(quantity, evidence.record, evidence.ceilings)
     except Unmeasured:
         return None
+    return spoken(found)
+
+
+def spoken(found: Sequence[Reading]) -> str:
+    """Return what the prose says of readings, of which there is at least one."""
     unit = found[0].unit
     if len(found) == 1:
         return pretty(float(statistics.median(found[0].runs)), unit)

@@ -3,12 +3,28 @@
 The rule kept here: a machine reads the same numbers and verdicts as a person does on the pages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+import msgspec
+
+from warplog import dataset, export, feed, guide
 from warplog.journal import Journal
+from warplog.site import Site
 
 
-def files(journal: Journal, site_url: str) -> Iterator[tuple[str, str | bytes]]:
-    """Yield the address from the site's top and the content of each file for machines."""
-    del journal, site_url
-    yield from ()
+def files(
+    journal: Journal, site: Site, cards: Mapping[str, Path]
+) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the address from the site's top and the content of each file for machines.
+
+    `cards` are the files of the pictures by address; the feeds name those that are there.
+    """
+    yield dataset.FILE, export.write(journal, site)
+    schema = msgspec.json.encode(dataset.schema())
+    yield dataset.SCHEMA_FILE, msgspec.json.format(schema, indent=2)
+    sizes = {address: path.stat().st_size for address, path in cards.items()}
+    yield feed.RSS, feed.rss(journal, site, sizes)
+    yield feed.JSON, feed.json_feed(journal, site, sizes)
+    yield guide.LLMS, guide.llms(journal, site)
+    yield guide.ROBOTS, guide.robots(site)

@@ -5,7 +5,6 @@ entry; the numbers are attributes, so that copying takes the code alone.
 """
 
 from functools import lru_cache
-from html import escape
 from pathlib import PurePath
 
 from pygments import highlight
@@ -13,26 +12,31 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from warplog.block import Excerpt
+from warplog.output import plain_words, visible
 
 _LEXERS = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp"}
 _SCROLLS_FROM = 60
 
 
-def listing(excerpt: Excerpt) -> str:
-    """Return an excerpt as an HTML figure; more than 60 lines scroll in their own box."""
-    lines = _highlighted(excerpt.text, PurePath(excerpt.file).suffix)
+def listing(excerpt: Excerpt, anchor: str, link: str) -> str:
+    """Return an excerpt as an HTML figure; more than 60 lines scroll in their own box.
+
+    Line 12 has the id ``<anchor>-L12``; `link` is HTML that leads to the whole file.
+    """
+    lines = _highlighted(visible(excerpt.text), PurePath(excerpt.file).suffix)
     numbered = "".join(
-        f'<span class="wl-line" data-line="{number}">{line}\n</span>'
+        f'<span class="wl-line" id="{anchor}-L{number}"><a href="#{anchor}-L{number}" tabindex="-1" '
+        f'aria-hidden="true" data-line="{number}"></a>{line}\n</span>'
         for number, line in enumerate(lines, start=excerpt.first)
     )
-    region = f" &middot; region {escape(excerpt.region)}" if excerpt.region else ""
+    region = f"<span>region {plain_words(excerpt.region)}</span>" if excerpt.region else ""
     last = excerpt.first + len(lines) - 1
     tall = " wl-tall" if len(lines) > _SCROLLS_FROM else ""
     return (
-        f'<figure class="wl-listing"><figcaption><span class="wl-file">{escape(excerpt.file)}</span>'
-        f"{region} &middot; lines {excerpt.first}&ndash;{last}</figcaption>"
-        f'<div class="highlight wl-code{tall}" tabindex="0"><pre><code>{numbered}</code></pre></div>'
-        "</figure>"
+        '<figure class="wl-listing"><figcaption><span class="wl-file">'
+        f"{plain_words(excerpt.file)}</span>{region}<span>lines {excerpt.first}&ndash;{last}</span>"
+        f'<span class="wl-view">{link}</span></figcaption><div class="highlight wl-code{tall}">'
+        f'<pre tabindex="0"><code>{numbered}</code></pre></div></figure>'
     )
 
 

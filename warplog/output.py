@@ -8,7 +8,8 @@ import re
 from html import escape
 
 LINE_AT_MOST = 2_000
-_KEPT_AT_END = 300
+SENTENCE_AT_MOST = 800
+WORDS_AT_MOST = 240
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor moves
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|(?=\n)|\Z)"  # strings to the terminal: titles, links
@@ -22,29 +23,42 @@ def plain_output(text: str) -> str:
     return escape(plain_text(text))
 
 
-def plain_text(text: str) -> str:
+def plain_words(text: str, at_most: int = WORDS_AT_MOST) -> str:
+    """Return words from a record or an author as escaped HTML on one line, cut with a note after
+    `at_most` characters: a name, a unit, a sentence.
+    """
+    return escape(plain_text(" ".join(text.split("\n")), at_most))
+
+
+def plain_text(text: str, at_most: int = LINE_AT_MOST) -> str:
     """Return program output as a person reads it: escape codes gone, carriage returns and backspaces
-    done, other control characters made visible, overlong lines cut with a note.
+    done, other control characters made visible, lines longer than `at_most` cut with a note.
     """
     shown = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    lines = [_line(line) for line in shown.split("\n")]
+    lines = [_line(line, at_most) for line in shown.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return "\n".join(lines)
 
 
-def _line(line: str) -> str:
+def visible(text: str) -> str:
+    """Return `text` with a sign for each character that is not seen or turns others around."""
+    return _UNSEEN.sub(_sign, text)
+
+
+def _line(line: str, at_most: int) -> str:
     """Return one line as a terminal would have left it."""
     left = ""
     for part in line.split("\r"):
         part = _without_backspaces(part)  # noqa: PLW2901 - the same part, cleaned
         left = part + left[len(part) :]
-    left = _UNSEEN.sub(_visible, left)
-    if len(left) <= LINE_AT_MOST:
+    left = visible(left)
+    if len(left) <= at_most:
         return left
-    start = left[: LINE_AT_MOST - _KEPT_AT_END]
-    missing = len(left) - LINE_AT_MOST
-    return f"{start} [... {missing} characters left out ...] {left[-_KEPT_AT_END:]}"
+    kept_at_end = at_most // 6
+    start = left[: at_most - kept_at_end]
+    missing = len(left) - at_most
+    return f"{start} [... {missing} characters left out ...] {left[-kept_at_end:]}"
 
 
 def _without_backspaces(text: str) -> str:
@@ -59,7 +73,7 @@ def _without_backspaces(text: str) -> str:
     return "".join(kept)
 
 
-def _visible(match: re.Match[str]) -> str:
+def _sign(match: re.Match[str]) -> str:
     """Return Unicode's picture of a control character, or the replacement character."""
     code = ord(match[0])
     if code < 0x20:  # noqa: PLR2004 - the C0 block

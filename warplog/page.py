@@ -5,21 +5,31 @@ behind an opaque token and is put in afterwards; whatever comes from records, fr
 escaped where it is shown. What was measured from other source is not shown as current.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from html import escape
+from dataclasses import dataclass, field
+from itertools import chain, count
 
-from warplog import figure, verdicts
+from warplog import figure
 from warplog.address import FROM_ENTRY
 from warplog.block import Block, FigureBlock, SourceBlock, excerpt
-from warplog.entry import Entry
-from warplog.evidence import Evidence, Known
 from warplog.fault import Fault
+from warplog.head import head
+from warplog.history import disputes, pasts
 from warplog.hypertext import Reader
 from warplog.journal import Outcome
+from warplog.ledger import claims_table, failures, values_table
 from warplog.listing import listing
+from warplog.notice import notices
+from warplog.origin import file_link, record_link
+from warplog.output import plain_words
 from warplog.placeholder import TOKEN, Page, Tokens
-from warplog.provenance import duration, provenance_table, record_link
+from warplog.provenance import environment, strip
+from warplog.reproduction import reproduction
+from warplog.verdicts import number
+
+_PROVENANCE = "## Environment and provenance {#provenance}"
+_NO_ANCHOR = re.compile(r"[^A-Za-z0-9]+")
 
 
 def refuse_active(html: str, page: Page, place: str) -> None:
@@ -40,81 +50,56 @@ def refuse_active(html: str, page: Page, place: str) -> None:
             raise Fault(link, problem, "write it in a sentence of its own")
 
 
-def write(outcome: Outcome) -> Page:
+@dataclass(frozen=True)
+class _Draft:
+    """A page while it is written: what it hides behind tokens, and the anchors that are taken."""
+
+    outcome: Outcome
+    repository_url: str
+    tokens: Tokens
+    numbers: dict[str, str] = field(default_factory=dict)
+    lines: set[str] = field(default_factory=set)
+
+
+def write(outcome: Outcome, repository_url: str = "", related: str = "") -> Page:
     """Return the page of an entry from the records of its artifact, or raise Fault at a block's line
     where a figure or a listing cannot be made.
+
+    `repository_url` is where a browser finds the repository, if anywhere; `related` is HTML that ends
+    the page.
     """
-    entry, known, devices = outcome.entry, outcome.known, outcome.evidence
-    tokens = Tokens(entry.body.text)
-    numbers: dict[str, str] = {}
-    parts = [
-        tokens.block(_head(entry, known)),
-        _narrative(entry, known, devices, tokens, numbers),
-        "\n\n## Claims",
-        tokens.block(verdicts.claims_table(entry, devices) + verdicts.failures(devices)),
-    ]
-    if entry.values:
-        table = verdicts.values_table(entry, devices)
-        parts += ["## Measured values", tokens.block(table)]
-    parts += _code(entry, known, tokens)
-    parts += ["## Reproduce", tokens.block(_reproduce(entry, known))]
-    if devices:
-        parts += ["## Provenance", tokens.block(provenance_table(devices, FROM_ENTRY))]
-    return Page("".join(parts), tokens.html, numbers)
+    draft = _Draft(outcome, repository_url, Tokens(outcome.entry.body.text))
+    block = draft.tokens.block
+    found = pasts(outcome)
+    disputed = disputes(found)
+    above = head(outcome) + notices(outcome, disputed) + strip(outcome.evidence, repository_url)
+    claims = claims_table(outcome, found, disputed) + failures(outcome.evidence)
+    parts = [block(above), _narrative(draft), "\n\n## Claims", block(claims)]
+    if outcome.entry.values:
+        parts += ["## Measured values", block(values_table(outcome))]
+    parts += _code(draft)
+    parts += ["## Reproduce", block(reproduction(outcome))]
+    if outcome.evidence:
+        parts += [_PROVENANCE, block(environment(outcome))]
+    if related:
+        parts.append(block(related))
+    return Page("".join(parts), draft.tokens.html, draft.numbers)
 
 
-def _head(entry: Entry, known: Known) -> str:
-    """Return the head of a page: date, tags, title, summary, verdicts, and what must be said first."""
-    evidence = known.devices.get(entry.device)
-    tags = "".join(f"<span>{escape(tag)}</span>" for tag in entry.tags)
-    device = evidence.name if evidence else entry.device
-    return (
-        f'<header class="wl-head"><div class="wl-tags"><time datetime="{entry.date}">{entry.date}'
-        f"</time>{tags}</div><h1>{escape(entry.title)}</h1>"
-        f'<p class="wl-summary">{escape(entry.summary)}</p>'
-        f'<p class="wl-counts">{verdicts.verdict_counts(entry, evidence)} '
-        f'<span class="wl-about">on {escape(device)}</span></p></header>{notices(entry, evidence)}'
-    )
-
-
-def notices(entry: Entry, evidence: Evidence | None) -> str:
-    """Return what a reader must know before the numbers: no record, stale, disturbed."""
-    words = []
-    if evidence is None:
-        words.append(f"Nothing was measured on {entry.device} yet: every claim is untested.")
-    elif not evidence.fresh:
-        words.append(
-            f"Stale: {', '.join(evidence.changed)} changed since the numbers of "
-            f"{evidence.record.recorded} were measured, so none is shown as current."
-        )
-    if evidence is not None and evidence.record.disturbed:
-        words.append(f"Disturbed: {'; '.join(evidence.record.disturbed)}.")
-    return "".join(f'<p class="wl-notice" role="note">{escape(each)}</p>' for each in words)
-
-
-def _narrative(
-    entry: Entry,
-    known: Known,
-    devices: Sequence[Evidence],
-    tokens: Tokens,
-    numbers: dict[str, str],
-) -> str:
-    """Return the author's prose with a token for each measured number and each block.
-
-    Adds the tokens of the numbers to `numbers`, with the places of their links.
-    """
-    evidence = known.devices.get(entry.device)
+def _narrative(draft: _Draft) -> str:
+    """Return the author's prose with a token for each measured number and each block."""
+    entry = draft.outcome.entry
     changes: list[tuple[int, int, str]] = []
     for link in entry.body.links:
-        html = verdicts.value(link.id, entry.quantities[link.id], evidence)
-        token = tokens.inline(html)
-        numbers[token] = entry.at(link.start)
+        html = number(link.id, entry.quantities[link.id], draft.outcome.own.evidence)
+        token = draft.tokens.inline(html)
+        draft.numbers[token] = entry.at(link.start)
         changes.append((link.start, link.end, token))
     figures = 0
     for placed in entry.body.blocks:
         figures += isinstance(placed.block, FigureBlock)
-        html = _block(placed.block, known, devices, figures)
-        changes.append((placed.start, placed.end, tokens.block(html)))
+        html = _block(placed.block, draft, figures)
+        changes.append((placed.start, placed.end, draft.tokens.block(html)))
     text, pieces, last = entry.body.text, [], entry.body.start
     for start, end, token in sorted(changes):
         pieces += [text[last:start], token]
@@ -122,37 +107,39 @@ def _narrative(
     return "".join([*pieces, text[last:]]).replace("\r\n", "\n")
 
 
-def _block(block: Block, known: Known, devices: Sequence[Evidence], number: int) -> str:
+def _block(block: Block, draft: _Draft, place: int) -> str:
+    """Return a figure, the `place`-th of its page, or a listing."""
     if isinstance(block, SourceBlock):
-        return listing(excerpt(block, known.artifact))
-    if not known.fresh_records:
-        words = f"Figure {number}, {block.title}, waits for a record from this very source."
-        return f'<p class="wl-notice">{escape(words)}</p>'
-    fresh = [each for each in devices if each.fresh]
+        return _listing(block, draft)
+    fresh = [each for each in draft.outcome.evidence if each.fresh]
+    if not fresh:
+        words = f"Figure {place}, {block.title}, waits for a record from this very source."
+        return f'<p class="wl-notice">{plain_words(words)}</p>'
     links = ", ".join(record_link(each, FROM_ENTRY) for each in fresh)
     drawn = figure.panels(block, fresh)
-    return figure.draw(block, drawn, number, f'<span class="wl-about">Source: {links}</span>')
+    return figure.draw(block, drawn, place, f'<span class="wl-about">Source: {links}</span>')
 
 
-def _code(entry: Entry, known: Known, tokens: Tokens) -> list[str]:
+def _listing(block: SourceBlock, draft: _Draft) -> str:
+    """Return a listing whose lines have anchors that no other listing of the page has."""
+    found = excerpt(block, draft.outcome.known.artifact)
+    name = _NO_ANCHOR.sub("-", found.file).strip("-")
+    numbers = range(found.first, found.first + found.text.count("\n") + 1)
+    names = chain([name], (f"{name}-{again}" for again in count(2)))
+    taken = ((each, {f"{each}-L{line}" for line in numbers}) for each in names)
+    anchor, ids = next((each, ids) for each, ids in taken if not ids & draft.lines)
+    draft.lines.update(ids)
+    outcome = draft.outcome
+    link = file_link(found, outcome.entry.artifact, outcome.own.evidence, draft.repository_url)
+    return listing(found, anchor, link)
+
+
+def _code(draft: _Draft) -> list[str]:
     """Return all of kernel.py where the entry shows no source itself."""
+    entry = draft.outcome.entry
     if any(isinstance(placed.block, SourceBlock) for placed in entry.body.blocks):
         return []
-    if not (known.artifact.folder / "kernel.py").is_file():
+    if not (draft.outcome.known.artifact.folder / "kernel.py").is_file():
         return []
     whole = SourceBlock("kernel.py", place=entry.place)
-    return ["## Code", tokens.block(listing(excerpt(whole, known.artifact)))]
-
-
-def _reproduce(entry: Entry, known: Known) -> str:
-    """Return the command that measures the page again, and how long it takes."""
-    evidence = known.devices.get(entry.device)
-    took = ""
-    if evidence is not None:
-        device = escape(evidence.name)
-        took = f"<p>It takes about {duration(evidence.record.seconds)} on one {device}, "
-        took += f"{evidence.record.protocol.runs} fresh processes in all.</p>"
-    return (
-        f'<div class="highlight wl-command"><pre><code>nox -s reproduce -- {entry.slug}</code></pre>'
-        f"</div>{took}"
-    )
+    return ["## Code", draft.tokens.block(_listing(whole, draft))]

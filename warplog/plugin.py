@@ -12,23 +12,25 @@ from typing import Any
 import msgspec
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import BasePlugin, get_plugin_logger
+from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
-from warplog import exchange, ways
+from warplog import exchange, finder, gallery, ways
 from warplog import page as pages
-from warplog.address import entry_address
+from warplog.address import SITE_CARD, card_address, entry_address
 from warplog.evidence import Archive
 from warplog.fault import Fault
 from warplog.journal import Journal, Outcome, read_journal
 from warplog.placeholder import Page as Written
 from warplog.placeholder import substitute
 from warplog.record import schema
+from warplog.site import Site
 from warplog.source import Artifact, Repository
 
 SCHEMA_URI = "record.schema.json"
 STYLE_URI = "assets/warplog.css"
+CARDS_KEPT = ".cache/warplog/cards"
 
 _DATED = re.compile(r"^\d{4}-\d{2}-\d{2}-")
 _HIDDEN = InclusionLevel.NOT_IN_NAV
@@ -41,6 +43,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
 
     journal: Journal
     written: dict[str, Written]
+    searched: dict[str, str]
     serving = False
 
     def on_startup(self, *, command: str, dirty: bool) -> None:  # noqa: ARG002 - MkDocs' words
@@ -77,10 +80,20 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
 
     def _add_generated(self, files: Files, config: MkDocsConfig) -> None:
         """Add what is made from the journal as a whole: pages, files for machines, the stylesheet."""
+        self.searched = {}
         self.written = ways.pages(self.journal)
         for uri, page in self.written.items():
             files.append(File.generated(config, uri, content=page.markdown))
-        for uri, content in exchange.files(self.journal, config.site_url or ""):
+        site = Site(config.site_name, config.site_description or "", config.site_url or "")
+        fonts = Path(config.docs_dir) / "assets" / "fonts"
+        kept = Path(config.config_file_path).parent / CARDS_KEPT
+        try:
+            cards = gallery.cards(self.journal, site, fonts, kept)
+        except Fault as fault:
+            raise _error([fault]) from None
+        for uri, path in cards.items():
+            files.append(File.generated(config, uri, abs_src_path=str(path)))
+        for uri, content in exchange.files(self.journal, site, cards):
             files.append(File.generated(config, uri, content=content))
         text = msgspec.json.format(msgspec.json.encode(schema()), indent=2)
         files.append(File.generated(config, SCHEMA_URI, content=text))
@@ -90,11 +103,13 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         """Return the page's Markdown with tokens where HTML will stand."""
         uri = page.file.src_uri
         outcome = self.journal.by_place.get(uri)
+        page.meta.setdefault("image", SITE_CARD)
         try:
             if outcome is not None:
                 written = pages.write(outcome)
                 page.meta = _meta(outcome, self.journal)
             elif uri == ways.HOME:
+                page.meta["search"] = {"exclude": True}  # it says what the entries say
                 written = ways.home(markdown, self.journal)
             else:
                 return markdown
@@ -129,14 +144,33 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         written = self.written.pop(uri, None)
         if written is None:
             return html
-        if uri in self.journal.by_place:
+        outcome = self.journal.by_place.get(uri)
+        if outcome is not None:
             try:
                 pages.refuse_active(html, written, uri)
             except Fault as fault:
                 if self.serving:
                     return f"<pre>{escape(str(fault))}</pre>"
                 raise _error([fault]) from None
+            brief = len(self.journal.outcomes) > finder.BRIEF_FROM
+            self.searched[uri] = finder.reduced(html, written, outcome, brief=brief)
         return substitute(html, written.html)
+
+    @event_priority(90)  # type: ignore[untyped-decorator]
+    def _show_reduced(self, context: Any, *, page: Page, **_: Any) -> Any:
+        """Let the search plugin, which comes next, see the reduced copy of an entry."""
+        uri = page.file.src_uri
+        if uri in self.searched:
+            page.content, self.searched[uri] = self.searched[uri], page.content
+        return context
+
+    @event_priority(-90)  # type: ignore[untyped-decorator]
+    def _show_whole(self, context: Any, *, page: Page, **_: Any) -> Any:
+        """Put the page back as readers see it."""
+        page.content = self.searched.pop(page.file.src_uri, page.content)
+        return context
+
+    on_page_context = CombinedEvent(_show_reduced, _show_whole)
 
 
 def _fault_page(faults: list[Fault]) -> str:
@@ -162,6 +196,8 @@ def _meta(outcome: Outcome, journal: Journal) -> dict[str, Any]:
         "description": escape(entry.summary),
         "date": entry.date.isoformat(),
         "tags": [escape(tag) for tag in entry.tags],
+        "image": card_address(entry.slug),
+        "image_alt": escape(gallery.described(outcome)),
         "kind": "entry",
         "hide": ["navigation"],
         "prev": _link(older),

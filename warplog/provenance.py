@@ -1,141 +1,109 @@
-"""Writes where and how the numbers of a page were measured, a column a device. Pure.
+"""Writes where and how the numbers of a page were measured: the strip at the top, the table at the end.
 
-The rule kept here: nothing is left to be guessed; what a record does not say is said to be missing, and
-everything that comes from a record is escaped.
+The rule kept here: what is the same on every device is said once, every record is listed with its size,
+and everything that comes from a record is escaped. Pure.
 """
 
 from collections.abc import Callable, Sequence
-from html import escape
-from typing import Any
 
-from warplog.address import record_address
+from warplog import conditions
+from warplog.address import FROM_ENTRY
+from warplog.conditions import Fact, package
 from warplog.evidence import Evidence
+from warplog.history import OTHER_SOURCE
+from warplog.journal import Outcome
+from warplog.origin import commit_link, day_and_time, record_link, size
+from warplog.output import plain_words
 from warplog.record import Record
 
-MISSING = "not stated"
-_SHORT_HASH = 12
-_MINUTE = 60
-_KIBIBYTE = 1024
+_DAY = len("2026-12-02")
+_GROUPS = (
+    ("Device", conditions.GPU),
+    ("While it ran", conditions.WHILE),
+    ("Software", conditions.WITH),
+    ("Protocol", conditions.HOW),
+)
 
 
-def duration(seconds: float) -> str:
-    """Write how long a reproduction takes, as a person would say it."""
-    if round(seconds) <= 1:
-        return "a second"
-    if seconds < 2 * _MINUTE:
-        return f"{round(seconds)} seconds"
-    return f"{round(seconds / _MINUTE)} minutes"
+def strip(devices: Sequence[Evidence], repository_url: str) -> str:
+    """Return the provenance of the numbers in a line: when, from which commit, with what, how often.
+
+    What differs between devices is listed in their order; without a record there is no strip.
+    """
+    if not devices:
+        return ""
+    facts = [
+        ("measured", _each(devices, lambda record: day_and_time(record.recorded)[:_DAY])),
+        ("commit", _distinct([commit_link(each, repository_url) for each in devices])),
+        ("CUDA", _each(devices, lambda record: package(record, "cuda"))),
+        ("driver", _each(devices, lambda record: record.environment.driver or "")),
+        ("torch", _each(devices, lambda record: package(record, "torch"))),
+        ("triton", _each(devices, lambda record: package(record, "triton"))),
+        ("runs", _each(devices, lambda record: str(record.protocol.runs))),
+        ("raw record", "".join(f"<span>{_raw(each)}</span>" for each in devices)),
+    ]
+    items = "".join(f"<div><dt>{name}</dt><dd>{said}</dd></div>" for name, said in facts if said)
+    return f'<dl class="wl-strip" data-search-exclude>{items}</dl>'
 
 
-def record_link(evidence: Evidence, root: str) -> str:
-    """Return a link to the raw record as HTML; `root` leads from the page to the site's top."""
-    record, file = evidence.record, evidence.path.name
-    address = escape(root + record_address(record, file))
-    return f'<a href="{address}">{escape(f"{record.device}/{file}")}</a>'
+def _each(devices: Sequence[Evidence], fact: Fact) -> str:
+    return _distinct([plain_words(fact(each.record)) for each in devices])
 
 
-def provenance_table(devices: Sequence[Evidence], root: str) -> str:
-    """Return all that the records say of where and how they were measured, as an HTML table."""
-    rows = []
-    for label, cell in _ROWS:
-        cells = "".join(f"<td>{escape(cell(each.record))}</td>" for each in devices)
-        rows.append(f'<tr><th scope="row">{label}</th>{cells}</tr>')
-    links = "".join(f"<td>{_raw(each, root)}</td>" for each in devices)
-    rows.append(f'<tr><th scope="row">Raw record</th>{links}</tr>')
-    heads = "".join(f'<th scope="col">{escape(each.name)}</th>' for each in devices)
+def _distinct(facts: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(fact for fact in facts if fact))
+
+
+def _raw(evidence: Evidence) -> str:
+    words = plain_words(evidence.record.device)
+    return f"{record_link(evidence, FROM_ENTRY, words)} {size(evidence)}"
+
+
+def environment(outcome: Outcome) -> str:
+    """Return all that the records say of where and how they were measured: a column a device, its
+    earlier records too.
+    """
+    devices = outcome.evidence
+    parts = []
+    for title, facts in _GROUPS:
+        rows = "".join(_row(label, fact, devices) for label, fact in facts)
+        parts.append(f"<tbody>{_title(title, len(devices))}{rows}</tbody>")
+    records = "".join(f"<td><ul>{_records(each, outcome)}</ul></td>" for each in devices)
+    parts.append(
+        f'<tbody>{_title("Raw records", len(devices))}<tr><th scope="row">Every record, newest first'
+        f"</th>{records}</tr></tbody>"
+    )
+    heads = "".join(f'<th scope="col">{plain_words(each.name)}</th>' for each in devices)
     return (
         '<div class="wl-scroll" tabindex="0" data-search-exclude><table class="wl-table wl-facts">'
-        f"<thead><tr><td></td>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<thead><tr><td></td>{heads}</tr></thead>{''.join(parts)}</table></div>"
     )
 
 
-def _raw(evidence: Evidence, root: str) -> str:
-    size = evidence.path.stat().st_size
-    shown = f"{size / _KIBIBYTE:.0f} KiB" if size >= _KIBIBYTE else f"{size} bytes"
-    return f"{record_link(evidence, root)} ({shown})"
+def _title(words: str, columns: int) -> str:
+    return f'<tr class="wl-group"><th scope="rowgroup" colspan="{columns + 1}">{words}</th></tr>'
 
 
-def _gpu(record: Record) -> str:
-    gpu = record.environment.gpu
-    if gpu is None:
-        return "none: correctness only"
-    facts = [str(gpu.get("name", record.device))]
-    if "compute_capability" in gpu:
-        facts.append(f"compute capability {gpu['compute_capability']}")
-    if "multiprocessors" in gpu:
-        facts.append(f"{gpu['multiprocessors']} multiprocessors")
-    return ", ".join(facts)
+def _row(label: str, fact: Callable[[Record], str], devices: Sequence[Evidence]) -> str:
+    """Return one fact of all devices; one cell where all agree, nothing where none has it."""
+    facts = [plain_words(fact(each.record)) for each in devices]
+    if not any(facts):
+        return ""
+    if len(set(facts)) == 1:
+        span = f' colspan="{len(facts)}"' if len(facts) > 1 else ""
+        cells = f"<td{span}>{facts[0]}</td>"
+    else:
+        cells = "".join(f"<td>{each or conditions.MISSING}</td>" for each in facts)
+    return f'<tr><th scope="row">{label}</th>{cells}</tr>'
 
 
-def _commit(record: Record) -> str:
-    source = record.source
-    if source.commit is None:
-        return MISSING
-    state = {True: " (the artifact was modified)", False: "", None: " (as stated)"}
-    return source.commit[:_SHORT_HASH] + state[source.modified]
-
-
-def _clocks(record: Record) -> str:
-    """Return the spread of the clocks, the temperature and the power, and what slowed them."""
-    readings = record.environment.clocks
-    parts = []
-    for key, name, unit in (
-        ("sm_mhz", "SM", "MHz"),
-        ("memory_mhz", "memory", "MHz"),
-        ("celsius", "temperature", "°C"),
-        ("watts", "power", "W"),
-    ):
-        busy = _numbers(readings, f"{key}_least", f"{key}_most")
-        found = busy or _numbers(readings, key)
-        if found:
-            low, high = f"{min(found):.0f}", f"{max(found):.0f}"
-            when = "" if busy else " (before and after)"
-            parts.append(f"{name} {low if low == high else f'{low}–{high}'} {unit}{when}")
-    slowed = sorted({str(one) for each in readings for one in _list(each.get("slowed"))})
-    if slowed:
-        parts.append("slowed by: " + ", ".join(slowed))
-    return ", ".join(parts) or MISSING
-
-
-def _numbers(readings: list[dict[str, Any]], *keys: str) -> list[float]:
-    found = (each.get(key) for each in readings for key in keys)
-    return [value for value in found if isinstance(value, int | float)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _pairs(values: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(values.items()))
-
-
-def _timer(record: Record) -> str:
-    others = {each.timer for each in record.measurements if each.timer}
-    return ", ".join([record.protocol.timer, *sorted(others - {record.protocol.timer})])
-
-
-def _cache(record: Record) -> str:
-    found = sorted({each.cache for each in record.measurements if each.cache})
-    flushed = record.protocol.flush_bytes / _KIBIBYTE**2
-    said = f" ({flushed:.0f} MiB read before each cold call)" if "cold" in found else ""
-    return ", ".join(found) + said if found else "nothing was timed"
-
-
-_ROWS: tuple[tuple[str, Callable[[Record], str]], ...] = (
-    ("Measured", lambda record: record.recorded),
-    ("GPU", _gpu),
-    ("Driver", lambda record: record.environment.driver or MISSING),
-    ("Python", lambda record: record.environment.python),
-    ("System", lambda record: record.environment.system),
-    ("Packages", lambda record: _pairs(record.environment.packages)),
-    ("Variables", lambda record: _pairs(record.environment.variables) or "none set"),
-    ("Commit", _commit),
-    ("Source digest", lambda record: record.source.digest.removeprefix("sha256:")[:_SHORT_HASH]),
-    ("Runs", lambda record: f"{record.protocol.runs} fresh processes"),
-    ("Took", lambda record: duration(record.seconds)),
-    ("Timer", _timer),
-    ("Cache", _cache),
-    ("Clocks", _clocks),
-    ("Disturbed by", lambda record: "; ".join(record.disturbed) or "nothing seen"),
-)
+def _records(shown: Evidence, outcome: Outcome) -> str:
+    """Return every record of one device as list items, the one that this page shows marked."""
+    items = []
+    for each in reversed(outcome.known.history[shown.record.device]):
+        notes = [size(each)]
+        notes += ["shown here"] if each is shown else []
+        notes += [] if each.fresh else [OTHER_SOURCE]
+        link = record_link(each, FROM_ENTRY, day_and_time(each.record.recorded))
+        items.append(f'<li>{link} <span class="wl-about">{", ".join(notes)}</span></li>')
+    return "".join(items)

@@ -6,6 +6,7 @@ floor come from amounts that the script states; what is missing is said, never s
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from warplog.workload import plain, spell
 
 AA_METRIC = "latency_again"
 WORK_CEILING = "bf16"
+_RECORDS_KEPT = 16
 DERIVED = {
     "speedup": "ratio",
     "bandwidth": "B/s",
@@ -48,6 +50,28 @@ class Reading(Struct, frozen=True):
     def interval(self) -> Interval:
         """From the lowest run to the highest."""
         return Interval.of(list(self.runs))
+
+
+class _Same:
+    """A record as a key: itself, not one that is like it."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.record is other.record
+
+    def __hash__(self) -> int:
+        return id(self.record)
+
+
+@lru_cache(maxsize=_RECORDS_KEPT)
+def _filed(same: _Same) -> dict[tuple[str, str], list[Measurement]]:
+    """Return the measurements of a record by metric and subject, in their order."""
+    found: dict[tuple[str, str], list[Measurement]] = {}
+    for each in same.record.measurements:
+        found.setdefault((each.metric, each.subject), []).append(each)
+    return found
 
 
 class Unmeasured(Exception):
@@ -86,8 +110,8 @@ def partly(
     metric = "latency" if quantity.metric in DERIVED else quantity.metric
     found = [
         each
-        for each in record.measurements
-        if (each.metric, each.subject) == (metric, quantity.subject) and matches(each, quantity)
+        for each in _filed(_Same(record)).get((metric, quantity.subject), ())
+        if matches(each, quantity)
     ]
     if not found:
         message = f"the record has no {metric} of {quantity.subject!r} on that workload"
@@ -137,8 +161,8 @@ def _ratios(above: Sequence[Number], below: Sequence[Number]) -> tuple[float, ..
 
 
 def _same_workload(record: Record, metric: str, subject: str, workload: Workload) -> Measurement:
-    for each in record.measurements:
-        if (each.metric, each.subject, each.workload) == (metric, subject, workload) and each.runs:
+    for each in _filed(_Same(record)).get((metric, subject), ()):
+        if each.workload == workload and each.runs:
             return each
     message = f"the record has no {metric} of {subject!r} on {spell(workload)}"
     raise Unmeasured(message)
@@ -179,8 +203,13 @@ def ceiling(ceilings: Record, metric: str) -> float:
     """Return the best that this device did: the highest bandwidth (bytes per second, cold L2) of any
     subject in the record `ceilings`, or the highest rate (operations per second) of its bf16 matmuls.
     """
+    return _best(_Same(ceilings), metric)
+
+
+@lru_cache(maxsize=_RECORDS_KEPT)
+def _best(same: _Same, metric: str) -> float:
     rates: list[float] = []
-    for each in ceilings.measurements:
+    for each in same.record.measurements:
         amount = each.traffic if metric == "bandwidth" else each.work
         cold, bf16 = each.cache != "warm", each.workload.get("dtype") == WORK_CEILING
         counts = cold if metric == "bandwidth" else bf16

@@ -63,9 +63,18 @@ def _numbers(data: dict[str, Any]) -> Found:
         if isinstance(value, dict):
             pending += [([*steps, key], each) for key, each in value.items()]
         elif isinstance(value, list):
-            pending += [([*steps, str(index)], each) for index, each in enumerate(value)]
+            if not _all_usable(value):
+                pending += [([*steps, str(index)], each) for index, each in enumerate(value)]
         elif not usable(value):
             yield steps, f"{steps[-1]}: a number beyond {LARGEST:g}"
+
+
+def _all_usable(values: list[Any]) -> bool:
+    """Return whether `values` are numbers and all usable: nearly all of a record is such lists."""
+    try:
+        return bool(min(values) >= -LARGEST and max(values) <= LARGEST)
+    except (TypeError, ValueError):  # not numbers, or no value at all
+        return False
 
 
 def _measurement(each: dict[str, Any], runs: int) -> Iterator[tuple[str, str]]:
@@ -75,7 +84,7 @@ def _measurement(each: dict[str, Any], runs: int) -> Iterator[tuple[str, str]]:
         yield "runs", "has both runs and a failure" if lists else "has neither runs nor a failure"
     elif lists is not None and len(lists) not in (1, runs):
         yield "runs", f"{len(lists)} runs, but the record is of {runs}"
-    if each["metric"] in TIMES and any(sample <= 0 for run in lists or [] for sample in run):
+    if each["metric"] in TIMES and any(min(run) <= 0 for run in lists or []):
         yield "runs", "a time of zero or less"
     for amount in ("traffic", "work"):
         if (each.get(amount) or 0) < 0:

@@ -5,6 +5,7 @@ shared modules that it really imported), line endings do not count, and no path 
 """
 
 import hashlib
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -75,17 +76,25 @@ class Artifact:
 
     def files(self) -> list[Path]:
         """Return the artifact's own files, sorted; a link that leaves its folder raises Fault."""
-        found = []
-        for path in sorted(self.folder.rglob("*")):
-            parts = path.relative_to(self.folder).parts
-            if parts[0] == "records" or _GENERATED & set(parts):
-                continue
-            if not path.resolve().is_relative_to(self.folder.resolve()):
-                place = f"artifacts/{self.slug}/{'/'.join(parts)}"
-                raise Fault(place, "the link leaves the artifact", "put the file itself there")
-            if path.is_file():
-                found.append(path)
-        return found
+        found: list[Path] = []
+        pending = [self.folder]
+        while pending:
+            for each in os.scandir(pending.pop()):
+                path = Path(each.path)
+                if each.name in _GENERATED or path == self.records:
+                    continue
+                if each.is_symlink() and not self._holds(path):
+                    place = f"artifacts/{self.slug}/{path.relative_to(self.folder).as_posix()}"
+                    raise Fault(place, "the link leaves the artifact", "put the file itself there")
+                if each.is_dir(follow_symlinks=False):
+                    pending.append(path)
+                elif each.is_file():
+                    found.append(path)
+        return sorted(found)
+
+    def _holds(self, path: Path) -> bool:
+        """Return whether `path` leads to a place inside the artifact's folder."""
+        return path.resolve().is_relative_to(self.folder.resolve())
 
     def digests(self, shared: list[str]) -> dict[str, str]:
         """Return the digest of each file by its path as seen from the artifact's folder.

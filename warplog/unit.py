@@ -14,10 +14,12 @@ _PREFIXED = {"s", "B", "B/s", "op/s", "1/s", "W", "Hz"}
 _PREFIXES = dict(
     zip(range(-18, 31, 3), ["a", "f", "p", "n", "µ", "m", "", *"kMGTPEZYRQ"], strict=True)
 )
+_SMALLEST, _LARGEST = min(_PREFIXES), max(_PREFIXES)
 _NAMES = {"op/s": "OP/s", "1/s": "/s", "ratio": "×", "fraction": "%"}
 _NO_COUNTS = {*_PREFIXED, "ratio", "fraction"}
 _TIGHT = {"×"}
 _GROUPED_FROM, _WRITTEN_OUT_TO = 10_000, 1e15
+_ROUNDS_TO_THOUSAND, _SMALLEST_PLAIN = 999.5, 1e-3
 _PLURAL = re.compile(r"(?:[a-z][\w-]* )*(?:[A-Z]{2,}|[a-z][\w-]+[^\Wsui])s\Z")
 _IRREGULAR = {
     "caches": "cache",
@@ -43,6 +45,19 @@ def pretty_interval(interval: Interval, unit: str) -> str:
     return _join(low if low == high else f"{low}\u2013{high}", suffix, unit)
 
 
+def prefixed(unit: str, size: float) -> tuple[float, str]:
+    """Return what divides a value in `unit`, and the unit's name with the prefix, that suit `size`:
+    ``"s", 3.3e-05`` is ``1e-06, "µs"``; a fraction is in percent.
+    """
+    if unit == "fraction":
+        return 0.01, "%"
+    name = _NAMES.get(unit, unit)
+    if unit not in _PREFIXED or size == 0:
+        return 1.0, name
+    power = _power(unit, size)
+    return 10.0**power, _PREFIXES[power] + name
+
+
 def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
     """Return the digits of `value` and its unit, with the prefix that suits `largest`."""
     if unit == "fraction":
@@ -50,14 +65,20 @@ def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
     name = _NAMES.get(unit, unit)
     if unit not in _PREFIXED or largest == 0:
         return _digits(value, count=unit not in _NO_COUNTS), name
+    power = _power(unit, largest)
+    return _digits(value / 10.0**power), _PREFIXES[power] + name
+
+
+def _power(unit: str, largest: float) -> int:
+    """Return the power of ten of the prefix that suits `largest`."""
     power = 3 * math.floor(math.log10(abs(largest)) / 3)
-    power = min(max(power, min(_PREFIXES)), max(_PREFIXES))
+    power = min(max(power, _SMALLEST), _LARGEST)
     if unit == "s":
         power = min(power, 0)
-    rounded = _three(abs(largest) / 10.0**power)
-    if rounded >= 1000 and power + 3 in _PREFIXES and not (unit == "s" and power == 0):
+    nearly = abs(largest) / 10.0**power >= _ROUNDS_TO_THOUSAND
+    if nearly and power + 3 in _PREFIXES and not (unit == "s" and power == 0):
         power += 3
-    return _digits(value / 10.0**power), _PREFIXES[power] + name
+    return power
 
 
 def _percent(value: float) -> str:
@@ -74,8 +95,10 @@ def _digits(value: float, *, count: bool = False) -> str:
     size = abs(value)
     if float(value).is_integer() and size < (_WRITTEN_OUT_TO if count else 1000):
         return _grouped(int(value))
+    if _SMALLEST_PLAIN <= size < _ROUNDS_TO_THOUSAND:
+        return f"{value:#.3g}".rstrip(".")
     rounded = _three(size)
-    if not 1e-3 <= rounded < _WRITTEN_OUT_TO:
+    if not _SMALLEST_PLAIN <= rounded < _WRITTEN_OUT_TO:
         return f"{value:.2e}"
     if rounded >= 1000:
         return _grouped(int(_three(value)))

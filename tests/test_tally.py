@@ -1,0 +1,73 @@
+"""A sum of verdicts hides none of them."""
+
+from collections import Counter
+
+import pytest
+from shelf import B200, journal, shelf, write_entry, write_record
+
+from warplog.claim import Judgement, Verdict
+from warplog.journal import Column
+from warplog.tally import caveats, in_words, plural, short_name, sum_badge, sum_glyph, summary
+
+SUPPORTED, REFUTED = Judgement(Verdict.SUPPORTED), Judgement(Verdict.REFUTED)
+
+
+def column(*judgements):
+    return Column("nvidia-h200", None, {str(n): each for n, each in enumerate(judgements)})
+
+
+def test_claims_that_agree_share_their_verdict():
+    both = column(SUPPORTED, SUPPORTED)
+    assert summary(both) is Verdict.SUPPORTED
+    assert "wl-supported" in sum_badge(both)
+    assert 'aria-label="supported"' in sum_glyph(both)
+
+
+def test_claims_that_differ_are_mixed():
+    both = column(SUPPORTED, REFUTED)
+    assert "</span> mixed</span>" in sum_badge(both)
+    assert 'aria-label="mixed"' in sum_glyph(both)
+
+
+def test_an_entry_without_claims_has_no_verdict():
+    assert summary(column()) is None
+    assert "no claims" in sum_badge(column())
+    assert "no claims" in sum_glyph(column())
+
+
+def test_counts_stand_in_the_order_of_the_verdicts():
+    counts = Counter({Verdict.REFUTED: 3, Verdict.SUPPORTED: 28})
+    assert in_words(counts) == "28 supported, 3 refuted"
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 entries"), (1, "1 entry"), (2, "2 entries"), (12_000, "12\u202f000 entries")],
+)
+def test_a_count_agrees_with_its_noun(count, words):
+    assert plural(count, "entry", "entries") == words
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("NVIDIA", "NVIDIA"),
+        ("nvidia-h200", "nvidia-h200"),
+        ("", ""),
+    ],
+)
+def test_a_gpu_is_called_without_its_maker(name, short):
+    assert short_name(name) == short
+
+
+def test_what_a_reader_must_know_is_said_in_words(tmp_path):
+    lab = shelf(tmp_path)
+    write_record(lab, "fourth", B200, disturbed=["run 1: thermal slowdown"])
+    write_entry(lab, "fourth", device="nvidia-b200")
+    fourth, third, *_ = journal(lab).outcomes
+    assert caveats(fourth.own) == ["disturbed"]
+    assert caveats(third.own) == ["no record yet"]
+    assert caveats(third.columns[1]) == ["stale: kernel.py changed"]

@@ -1,0 +1,99 @@
+"""What the search knows of an entry: a reduced copy of its page. Pure.
+
+The rule kept here: a reader searches for words, names in code, GPUs and claims, and is led to the section
+that has them; tables of numbers, environments and listings as such are left out, since they would
+make the index large and every page alike.
+"""
+
+import re
+from collections.abc import Iterator
+from html import escape, unescape
+
+from warplog.front import SECTIONS
+from warplog.journal import Outcome
+from warplog.lexicon import identifiers
+from warplog.outline import plain
+from warplog.placeholder import TOKEN, Page
+
+BRIEF_FROM = 300
+WORDS_OF_A_SECTION = 40
+_WORD_AT_MOST = 100
+_NAMES_AT_MOST = 1500
+_HEADING = re.compile(r'<h([1-6])[^>]*? id="([^"]*)"[^>]*>(.*?)</h\1>', re.DOTALL)
+_PERMALINK = re.compile(r'<a class="headerlink".*?</a>', re.DOTALL)
+_CODE = re.compile(r"<(pre|code)\b[^>]*>(.*?)</\1>", re.DOTALL)
+_LEFT_OUT = re.compile(r"<(pre|table|svg|script|style)\b.*?</\1>", re.DOTALL)
+_LISTING = '<figure class="wl-listing"'
+_BREAK = re.compile(r"</?(?:p|li|dd|dt|div|blockquote|h[1-6]|br)\b[^>]*>")
+_TAG = re.compile(r"<[^>]*>")
+_NUMBER = re.compile(r"wl[0-9a-f]{16}i[0-9]+e")
+
+
+def reduced(html: str, page: Page, outcome: Outcome, *, brief: bool) -> str:
+    """Return what is to be searched as HTML with the headings of the page.
+
+    `html` is the author's prose as rendered, still with the tokens of `page`; `brief` keeps 40 words of
+    prose a section, for a journal of more than 300 entries.
+    """
+    found = [_opening(outcome)]
+    seen: set[str] = set()
+    for anchor, title, text in _sections(html):
+        told = list(_paragraphs(_prose(text, page), brief=brief))
+        if anchor == "claims":
+            told += [f"<p>{escape(plain(each.says))}</p>" for each in outcome.entry.claims.values()]
+        names = [name for name in identifiers(_codes(text, page)) if name.lower() not in seen]
+        seen.update(name.lower() for name in names)
+        if names:
+            told.append(f"<p>{escape(' '.join(names[:_NAMES_AT_MOST]))}</p>")
+        if anchor is not None and (told or anchor not in SECTIONS):
+            found.append(f'<h2 id="{anchor}">{title}</h2>')
+        found += told
+    return "".join(found)
+
+
+def _opening(outcome: Outcome) -> str:
+    """Return the summary, the GPUs by their names, and the artifact."""
+    entry = outcome.entry
+    names = ", ".join([*(plain(column.name) for column in outcome.columns), entry.artifact])
+    return f"<p>{escape(plain(entry.summary))}</p><p>{escape(names)}</p>"
+
+
+def _sections(html: str) -> Iterator[tuple[str | None, str, str]]:
+    """Yield the anchor, the title and the text of each section; what stands first has no anchor."""
+    pieces = _HEADING.split(html)
+    yield None, "", pieces[0]
+    for _, anchor, title, text in zip(*(iter(pieces[1:]),) * 4, strict=True):
+        yield anchor, _TAG.sub("", _PERMALINK.sub("", title)).strip(), text
+
+
+def _prose(text: str, page: Page) -> str:
+    """Return the prose of a section with its measured numbers, and without what we put between."""
+    kept = _LEFT_OUT.sub(" ", text)
+    numbered = _NUMBER.sub(lambda match: _TAG.sub("", page.html.get(match[0], "")), kept)
+    return TOKEN.sub(" ", numbered)
+
+
+def _paragraphs(html: str, *, brief: bool) -> Iterator[str]:
+    """Yield the paragraphs of a section without markup; all of them, or so many words in all."""
+    left = WORDS_OF_A_SECTION
+    for piece in _BREAK.split(html):
+        words = [word[:_WORD_AT_MOST] for word in _TAG.sub("", piece).split()]
+        if brief:
+            words = words[:left]
+            left -= len(words)
+        if words:
+            yield f"<p>{' '.join(words)}</p>"
+
+
+def _codes(text: str, page: Page) -> Iterator[str]:
+    """Yield the code of a section: what stands in backticks and fences, and its listings."""
+    for match in _CODE.finditer(text):
+        yield _bare(match[2])
+    for token in TOKEN.findall(text):
+        html = page.html.get(token, "")
+        if html.startswith(_LISTING):
+            yield from (_bare(match[2]) for match in _CODE.finditer(html))
+
+
+def _bare(html: str) -> str:
+    return unescape(_TAG.sub("", html))

@@ -1,0 +1,107 @@
+"""The cards of a journal as files: one an entry and one for the site.
+
+The rule kept here: a card is painted once and kept under a digest of all that it is made from, the fonts
+and the code that paints too, so that a build paints only what changed and the same journal gives the same
+bytes. A card is written whole or not at all, and one that nobody needs any more is removed.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from warplog import card, raster, typeface
+from warplog.address import SITE_CARD, card_address
+from warplog.card import Card, Painter
+from warplog.journal import Journal, Outcome
+from warplog.outline import Line, headline_words, lines, plain, tally
+from warplog.site import Site
+
+_PAINTED_BY = (card, raster, typeface)
+
+
+def cards(journal: Journal, site: Site, fonts: Path, kept: Path) -> dict[str, Path]:
+    """Return the file of each card by its address on the site.
+
+    `fonts` is the folder of the site's fonts, `kept` one for files that may be lost at any time. Raises
+    Fault where a font cannot be read.
+    """
+    wanted = {card_address(each.entry.slug): entry_card(each, site) for each in journal.outcomes}
+    wanted[SITE_CARD] = site_card(journal, site)
+    made_by = _digest(fonts)
+    kept.mkdir(parents=True, exist_ok=True)
+    paths = {address: kept / _name(each, made_by) for address, each in wanted.items()}
+    missing = {
+        paths[address]: each for address, each in wanted.items() if not paths[address].exists()
+    }
+    if missing:
+        painter = Painter(fonts)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(lambda item: _write(item[0], painter.paint(item[1])), missing.items()))
+        _forget(kept, paths.values())
+    return paths
+
+
+def entry_card(outcome: Outcome, site: Site) -> Card:
+    """Return what the card of an entry shows."""
+    entry = outcome.entry
+    return Card(
+        name=site.name,
+        beside=" \u00b7 ".join([entry.date.isoformat(), *map(plain, entry.tags)]),
+        title=plain(entry.title),
+        summary=plain(entry.summary),
+        about=headline_words(outcome),
+        lines=lines(outcome),
+    )
+
+
+def site_card(journal: Journal, site: Site) -> Card:
+    """Return what the card of the site shows: how much there is, and what came of it."""
+    counts = journal.counts
+    entries = _counted(len(journal.outcomes), "entry", "entries")
+    gpus = _counted(len(journal.devices), "GPU", "GPUs")
+    claims = _counted(counts.total(), "claim", "claims")
+    about = "each claim once, with its verdict on the GPU of its entry" if counts else ""
+    line = Line(f"{entries} on {gpus}", claims, "", "", counts)
+    return Card(site.name, "", site.description, "", about, [line])
+
+
+def described(outcome: Outcome) -> str:
+    """Return in words what the card of an entry shows."""
+    came = [
+        f"{line.name}: {', '.join(filter(None, [line.number, tally(line.counts), line.note]))}"
+        for line in lines(outcome)
+    ]
+    return "; ".join([plain(outcome.entry.title), *came])
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _digest(fonts: Path) -> str:
+    """Return a digest of the fonts and of the code that paints."""
+    paths = [*sorted(fonts.glob("*.woff2")), *(Path(str(each.__file__)) for each in _PAINTED_BY)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def _name(each: Card, made_by: str) -> str:
+    content = made_by.encode() + msgspec.json.encode(each)
+    return f"{hashlib.sha256(content).hexdigest()[:32]}.png"
+
+
+def _write(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    Path(name).replace(path)
+
+
+def _forget(kept: Path, used: Iterable[Path]) -> None:
+    """Remove the cards that this journal does not use: a draft of a title, an older number."""
+    for path in set(kept.glob("*.png")) - set(used):
+        path.unlink(missing_ok=True)

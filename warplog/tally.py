@@ -1,0 +1,102 @@
+"""Sums verdicts up: one badge or one glyph for all the claims of an entry on a device. Pure.
+
+The rule kept here: a sum never hides what it sums. Where the verdicts differ it says mixed and how many
+there are of each; a stale or disturbed record says so in words.
+"""
+
+from collections import Counter
+
+from warplog.claim import Verdict
+from warplog.journal import Column, overall
+from warplog.output import plain_words
+from warplog.verdicts import ICONS, badge
+
+MIXED = "mixed"
+MIXED_ICON = "\u00b1"
+_MAKERS = {"nvidia", "geforce", "quadro", "tesla", "amd", "radeon", "instinct", "intel"}
+_FILES_AT_MOST = 3
+_NAME_AT_MOST = 48
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Write a count with its noun: ``1 entry``, ``2 entries``; thousands stand apart."""
+    number = f"{count:,}".replace(",", "\u202f") if abs(count) >= 10_000 else str(count)  # noqa: PLR2004
+    return f"{number} {one if count == 1 else many or one + 's'}"
+
+
+def in_words(counts: Counter[Verdict]) -> str:
+    """Write how many claims have each verdict: ``28 supported, 3 refuted``."""
+    return ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
+
+
+def summary(column: Column) -> Verdict | str | None:
+    """Return the verdict that all claims share on a device, `MIXED`, or None where there are none."""
+    verdicts = [each.verdict for each in column.judgements.values()]
+    return (overall(verdicts) or MIXED) if verdicts else None
+
+
+def sum_badge(column: Column) -> str:
+    """Return one badge for all claims on a device, as HTML; mixed where they differ."""
+    found = summary(column)
+    if found is None:
+        return '<span class="wl-badge wl-untested">no claims</span>'
+    if isinstance(found, Verdict):
+        return badge(found)
+    return (
+        f'<span class="wl-badge wl-{MIXED}"><span class="wl-icon" aria-hidden="true">{MIXED_ICON}'
+        f"</span> {MIXED}</span>"
+    )
+
+
+def glyph(verdict: Verdict) -> str:
+    """Return a verdict as one round glyph that is read out as its word."""
+    return _dot(verdict.value, ICONS[verdict], verdict.value)
+
+
+def sum_glyph(column: Column) -> str:
+    """Return one glyph for all claims on a device."""
+    found = summary(column)
+    if isinstance(found, Verdict):
+        return glyph(found)
+    if found is None:
+        return _dot("untested", "\u2013", "no claims")
+    return _dot(MIXED, MIXED_ICON, MIXED)
+
+
+def _dot(kind: str, icon: str, said: str) -> str:
+    return f'<span class="wl-dot wl-{kind}" role="img" aria-label="{said}">{icon}</span>'
+
+
+def caveats(column: Column) -> list[str]:
+    """Say in words what a reader must know of a device's record; an empty list where it is sound."""
+    evidence = column.evidence
+    if evidence is None:
+        return ["no record yet"]
+    found = []
+    if not evidence.fresh:
+        found.append(f"stale: {_listed(evidence.changed)} changed")
+    if evidence.record.disturbed:
+        found.append("disturbed")
+    if evidence.older_protocol:
+        found.append("older protocol")
+    return found
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Write the first names, and how many more there are."""
+    more = len(names) - _FILES_AT_MOST
+    shown = list(names[:_FILES_AT_MOST]) + ([f"{more} more"] if more > 0 else [])
+    return ", ".join(shown)
+
+
+def gpu_words(name: str) -> str:
+    """Return a GPU's short name as escaped HTML, cut where no GPU's name is that long."""
+    return plain_words(short_name(name), _NAME_AT_MOST)
+
+
+def short_name(name: str) -> str:
+    """Return a GPU's name without its maker and line: ``NVIDIA GeForce RTX 5090`` is ``RTX 5090``."""
+    words = name.split()
+    while len(words) > 1 and words[0].lower() in _MAKERS:
+        words = words[1:]
+    return " ".join(words) or name
