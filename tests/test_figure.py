@@ -1,6 +1,7 @@
 """Figures: every mark is a spread, every text is escaped, what is drawn is in the table, the rest is a fault.
 
-The pictures under golden/ are rewritten by `GOLDEN=write pytest tests/test_figure.py`; look at them then.
+The pictures under golden/ are written anew by `WARPLOG_GOLDEN=write pytest tests/test_figure.py`: look at
+them then.
 """
 
 import os
@@ -749,7 +750,7 @@ def test_a_figure_is_drawn_as_it_was(evidence, ceilings, name, fields, many):
     drawn = draw(asked, panels(asked, devices), 1, '<a href="x.json">record</a>')
     text = re.sub(r"(</(?:g|tr|p|svg|div|title|desc|text|path)>|/>)", "\\1\n", drawn) + "\n"
     path = GOLDEN / f"figure-{name}.html"
-    if os.environ.get("GOLDEN") == "write":
+    if os.environ.get("WARPLOG_GOLDEN") == "write":
         GOLDEN.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
     assert text == path.read_text(encoding="utf-8")

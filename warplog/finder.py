@@ -35,18 +35,19 @@ def reduced(html: str, page: Page, outcome: Outcome, *, brief: bool) -> str:
     `html` is the author's prose as rendered, still with the tokens of `page`; `brief` keeps 40 words of
     prose a section, for a journal of more than 300 entries.
     """
-    found = [_opening(outcome)]
+    title = escape(_short(plain(outcome.entry.title)))
+    found = [f'<h1 id="title">{title}</h1>', _opening(outcome)]
     seen: set[str] = set()
-    for anchor, title, text in _sections(html):
+    for anchor, heading, text in _sections(html):
         told = list(_paragraphs(_prose(text, page), brief=brief))
         if anchor == "claims":
-            told += [f"<p>{escape(plain(each.says))}</p>" for each in outcome.entry.claims.values()]
+            told += [_paragraph(each.says) for each in outcome.entry.claims.values()]
         names = [name for name in identifiers(_codes(text, page)) if name.lower() not in seen]
         seen.update(name.lower() for name in names)
         if names:
-            told.append(f"<p>{escape(' '.join(names[:_NAMES_AT_MOST]))}</p>")
+            told.append(_paragraph(" ".join(names[:_NAMES_AT_MOST])))
         if anchor is not None and (told or anchor not in SECTIONS):
-            found.append(f'<h2 id="{anchor}">{title}</h2>')
+            found.append(f'<h2 id="{anchor}">{_short(heading)}</h2>')
         found += told
     return "".join(found)
 
@@ -54,8 +55,17 @@ def reduced(html: str, page: Page, outcome: Outcome, *, brief: bool) -> str:
 def _opening(outcome: Outcome) -> str:
     """Return the summary, the GPUs by their names, and the artifact."""
     entry = outcome.entry
-    names = ", ".join([*(plain(column.name) for column in outcome.columns), entry.artifact])
-    return f"<p>{escape(plain(entry.summary))}</p><p>{escape(names)}</p>"
+    names = ", ".join([*(column.name for column in outcome.columns), entry.artifact])
+    return _paragraph(entry.summary) + _paragraph(names)
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(_short(plain(text)))}</p>"
+
+
+def _short(text: str) -> str:
+    """Return a text without the ends of words that no reader types, and no index should hold."""
+    return " ".join(word[:_WORD_AT_MOST] for word in text.split())
 
 
 def _sections(html: str) -> Iterator[tuple[str | None, str, str]]:
@@ -77,7 +87,7 @@ def _paragraphs(html: str, *, brief: bool) -> Iterator[str]:
     """Yield the paragraphs of a section without markup; all of them, or so many words in all."""
     left = WORDS_OF_A_SECTION
     for piece in _BREAK.split(html):
-        words = [word[:_WORD_AT_MOST] for word in _TAG.sub("", piece).split()]
+        words = _short(_TAG.sub("", piece)).split()
         if brief:
             words = words[:left]
             left -= len(words)

@@ -79,22 +79,23 @@ class Artifact:
         found: list[Path] = []
         pending = [self.folder]
         while pending:
-            for each in os.scandir(pending.pop()):
-                path = Path(each.path)
-                if each.name in _GENERATED or path == self.records:
-                    continue
-                if each.is_symlink() and not self._holds(path):
-                    place = f"artifacts/{self.slug}/{path.relative_to(self.folder).as_posix()}"
-                    raise Fault(place, "the link leaves the artifact", "put the file itself there")
-                if each.is_dir(follow_symlinks=False):
-                    pending.append(path)
-                elif each.is_file():
-                    found.append(path)
+            with os.scandir(pending.pop()) as members:
+                for each in members:
+                    if each.name in _GENERATED or Path(each) == self.records:
+                        continue
+                    self._refuse_leaving(each)
+                    if each.is_dir(follow_symlinks=False):
+                        pending.append(Path(each))
+                    elif each.is_file():
+                        found.append(Path(each))
         return sorted(found)
 
-    def _holds(self, path: Path) -> bool:
-        """Return whether `path` leads to a place inside the artifact's folder."""
-        return path.resolve().is_relative_to(self.folder.resolve())
+    def _refuse_leaving(self, member: os.DirEntry[str]) -> None:
+        """Raise Fault for a link to a place outside the artifact's folder."""
+        path = Path(member)
+        if member.is_symlink() and not path.resolve().is_relative_to(self.folder.resolve()):
+            place = f"artifacts/{self.slug}/{path.relative_to(self.folder).as_posix()}"
+            raise Fault(place, "the link leaves the artifact", "put the file itself there")
 
     def digests(self, shared: list[str]) -> dict[str, str]:
         """Return the digest of each file by its path as seen from the artifact's folder.

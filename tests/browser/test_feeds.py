@@ -82,9 +82,7 @@ def test_addresses_in_feeds_lead_somewhere(site):
 def test_a_hostile_title_is_text_in_the_feeds(lab):
     title = field("title", TEXT)
     parsed = feedparser.parse((lab.root / feed_of(lab, RSS)).read_bytes(), sanitize_html=False)
-    assert title in [
-        each.title.replace("&amp;", "&").replace("&lt;", "<") for each in parsed.entries
-    ]
+    assert title in [each.title for each in parsed.entries]  # once escaped, as text is in XML
 
 
 def test_the_json_of_the_site_fits_its_schema(site):
