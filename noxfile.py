@@ -120,6 +120,13 @@ def serve(session: nox.Session) -> None:
 
 
 @nox.session
+def scale(session: nox.Session) -> None:
+    """Measure the build of 1,000 entries beside bare mkdocs-material: nox -s scale -- --entries 1000."""
+    install(session, "-e", ".[site,test]")
+    run(session, "python", "tests/scale.py", *session.posargs)
+
+
+@nox.session
 def new(session: nox.Session) -> None:
     """Start an entry: nox -s new -- "Title"."""
     install(session, "-e", ".")

@@ -91,6 +91,12 @@ def test_the_filters_know_every_verdict_tag_and_gpu(tmp_path):
     assert "3 of 3 entries and 6 of 6 claims</output>" in page
 
 
+def test_the_theme_is_told_which_script_works_the_filters(tmp_path):
+    page = matrix.page(journal(shelf(tmp_path)))
+    assert "script: assets/matrix.js\n" in page.markdown
+    assert "<script" not in html(page)
+
+
 def test_an_entry_without_claims_has_a_row_too(tmp_path):
     lab = Lab(tmp_path)
     write_record(lab, "plain")

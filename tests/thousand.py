@@ -147,6 +147,7 @@ def _front(author: Author, slug: str, day: date) -> tuple[str, str]:
             claim["at_least" if bound[0] else "at_most"] = bound[0] or bound[1]
         if index % 2:
             claim["reported"] = {"value": 3, "device": "nvidia-b200", "by": "the original post"}
+            claim["cause"] = author.plain(9) + "."
         claims[f"claim-{index + 1}"] = claim
     values = {
         f"value-{index + 1}": {"metric": "latency", "subject": "kernel", "workload": f"length={n}"}

@@ -17,6 +17,7 @@ from warplog.placeholder import TOKEN, Page
 
 BRIEF_FROM = 300
 WORDS_OF_A_SECTION = 40
+NAMES_IN_BRIEF = 300
 _WORD_AT_MOST = 100
 _NAMES_AT_MOST = 1500
 _HEADING = re.compile(r'<h([1-6])[^>]*? id="([^"]*)"[^>]*>(.*?)</h\1>', re.DOTALL)
@@ -33,7 +34,7 @@ def reduced(html: str, page: Page, outcome: Outcome, *, brief: bool) -> str:
     """Return what is to be searched as HTML with the headings of the page.
 
     `html` is the author's prose as rendered, still with the tokens of `page`; `brief` keeps 40 words of
-    prose a section, for a journal of more than 300 entries.
+    prose a section and 300 names, for a journal of more than 300 entries.
     """
     title = escape(_short(plain(outcome.entry.title)))
     found = [f'<h1 id="title">{title}</h1>', _opening(outcome)]
@@ -42,10 +43,11 @@ def reduced(html: str, page: Page, outcome: Outcome, *, brief: bool) -> str:
         told = list(_paragraphs(_prose(text, page), brief=brief))
         if anchor == "claims":
             told += [_paragraph(each.says) for each in outcome.entry.claims.values()]
-        names = [name for name in identifiers(_codes(text, page)) if name.lower() not in seen]
-        seen.update(name.lower() for name in names)
+        names = [name for name in identifiers(_codes(text, page)) if name not in seen]
+        names = names[: (NAMES_IN_BRIEF if brief else _NAMES_AT_MOST) - len(seen)]
+        seen.update(names)
         if names:
-            told.append(_paragraph(" ".join(names[:_NAMES_AT_MOST])))
+            told.append(f"<p>{' '.join(names)}</p>")
         if anchor is not None and (told or anchor not in SECTIONS):
             found.append(f'<h2 id="{anchor}">{_short(heading)}</h2>')
         found += told

@@ -20,7 +20,7 @@ from warplog.unit import pretty_interval
 
 CLAIMS_SHOWN = 300
 _NONE = '<td class="wl-nothing"><span role="img" aria-label="not measured">&middot;</span></td>'
-_SCRIPT = '<script src="assets/matrix.js" defer></script>'
+_SCRIPT = "assets/matrix.js"
 
 
 def page(journal: Journal) -> Page:
@@ -40,7 +40,9 @@ def page(journal: Journal) -> Page:
         f'<table class="wl-matrix"><thead><tr><th scope="col">Entry and claim</th>{_heads(devices)}'
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-    return sheet("Matrix", _ABOUT, f"{head}{_form(journal, devices, claims)}{table}{_SCRIPT}")
+    return sheet(
+        "Matrix", _ABOUT, f"{head}{_form(journal, devices, claims)}{table}", script=_SCRIPT
+    )
 
 
 _ABOUT = "Every entry and its claims against every GPU, with the verdict in each cell."

@@ -99,14 +99,15 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         files.append(File.generated(config, SCHEMA_URI, content=text))
         files.append(File.generated(config, STYLE_URI, content=_style(Path(config.docs_dir))))
 
-    def on_page_markdown(self, markdown: str, *, page: Page, **_: Any) -> str:
+    def on_page_markdown(self, markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
         """Return the page's Markdown with tokens where HTML will stand."""
         uri = page.file.src_uri
         outcome = self.journal.by_place.get(uri)
         page.meta.setdefault("image", SITE_CARD)
         try:
             if outcome is not None:
-                written = pages.write(outcome)
+                related = ways.related(outcome, self.journal)
+                written = pages.write(outcome, config.repo_url or "", related)
                 page.meta = _meta(outcome, self.journal)
             elif uri == ways.HOME:
                 page.meta["search"] = {"exclude": True}  # it says what the entries say

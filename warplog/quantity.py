@@ -10,13 +10,14 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from warplog.record import Interval, Measurement, Number, Record, Workload
+from warplog.record import Interval, Measurement, Number, Record, Scalar, Workload
 from warplog.sound import usable
 from warplog.workload import plain, spell
 
 AA_METRIC = "latency_again"
 WORK_CEILING = "bf16"
 _RECORDS_KEPT = 16
+_ANSWERS_KEPT = 512
 DERIVED = {
     "speedup": "ratio",
     "bandwidth": "B/s",
@@ -105,12 +106,28 @@ def partly(
     quantity: Quantity, record: Record, ceilings: Record | None
 ) -> tuple[tuple[Reading, ...], tuple[Measurement, ...]]:
     """Return the readings of `quantity` and the measurements of it that failed, or raise Unmeasured
-    where there is neither.
+    where there is neither. A page asks the same several times, so the answers are kept.
     """
+    floors = None if ceilings is None else _Same(ceilings)
+    sizes = tuple(quantity.workload.items())
+    return _partly(_Same(record), floors, quantity.metric, quantity.subject, quantity.over, sizes)
+
+
+@lru_cache(maxsize=_ANSWERS_KEPT)
+def _partly(
+    same: _Same,
+    floors: _Same | None,
+    metric: str,
+    subject: str,
+    over: str | None,
+    sizes: tuple[tuple[str, Scalar], ...],
+) -> tuple[tuple[Reading, ...], tuple[Measurement, ...]]:
+    quantity = Quantity(metric=metric, subject=subject, over=over, workload=dict(sizes))
+    record, ceilings = same.record, None if floors is None else floors.record
     metric = "latency" if quantity.metric in DERIVED else quantity.metric
     found = [
         each
-        for each in _filed(_Same(record)).get((metric, quantity.subject), ())
+        for each in _filed(same).get((metric, quantity.subject), ())
         if matches(each, quantity)
     ]
     if not found:

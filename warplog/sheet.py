@@ -16,17 +16,18 @@ _WIDE = 1_000_000
 _TITLE_AT_MOST = 120
 
 
-def sheet(title: str, description: str, html: str, tab: str = "") -> Page:
+def sheet(title: str, description: str, html: str, **more: str) -> Page:
     """Return a page without navigation and contents, which the search leaves out.
 
-    `tab` is the page of the navigation that it belongs to, where it is not one itself.
+    `more` is for the theme: `tab` is the page of the navigation that it belongs to, where it is not one
+    itself, `script` the address of a program that it loads.
     """
     meta = {
         "title": _inert(title),
         "description": _inert(description),
         "hide": ["navigation", "toc"],
         "search": {"exclude": True},
-        **({"tab": tab} if tab else {}),
+        **more,
     }
     front = yaml.safe_dump(meta, sort_keys=False, width=_WIDE)
     tokens = Tokens(html)

@@ -113,4 +113,5 @@ def reason(text: str) -> str:
     shown = plain_output(text)
     if len(text) <= _REASON_AT_MOST and "\n" not in shown:
         return shown
-    return f'<details class="wl-more"><summary>why</summary><pre class="wl-output">{shown}</pre></details>'
+    output = f'<pre class="wl-output" tabindex="0">{shown}</pre>'
+    return f'<details class="wl-more"><summary>why</summary>{output}</details>'

@@ -1,7 +1,8 @@
 // Search costs nothing until a reader turns to it, however long the journal is: its index and its worker
 // load then. From a disk a browser starts no worker and fetches no index; there the same script runs in a
 // hidden frame (as npm's iframe-worker does it, but without a script that the page's policy refuses), and
-// the theme loads search_index.js instead.
+// the theme loads search_index.js instead. The theme also takes each feed for a translation of the site
+// and asks for its map: that is not sent at all.
 (() => {
   const query = new URLSearchParams(location.search);
   const turned = new Promise(resolve => {
@@ -13,14 +14,15 @@
   });
 
   const { open, send } = XMLHttpRequest.prototype;
-  const late = new WeakSet();
+  const addresses = new WeakMap();
   XMLHttpRequest.prototype.open = function (method, address, ...rest) {
-    if (String(address).endsWith("/search/search_index.json")) late.add(this);
+    addresses.set(this, String(address));
     return open.call(this, method, address, ...rest);
   };
   XMLHttpRequest.prototype.send = function (body) {
-    if (late.has(this)) turned.then(() => send.call(this, body));
-    else send.call(this, body);
+    const address = addresses.get(this);
+    if (address.endsWith("/search/search_index.json")) turned.then(() => send.call(this, body));
+    else if (!address.endsWith("/sitemap.xml")) send.call(this, body);
   };
 
   const RealWorker = window.Worker;
