@@ -7,7 +7,7 @@ from factory import BODY, FRONT, lab_with_entry
 from markdown import Markdown
 
 from warplog.evidence import Archive
-from warplog.finder import WORDS_OF_A_SECTION, reduced
+from warplog.finder import NAMES_IN_BRIEF, WORDS_OF_A_SECTION, reduced
 from warplog.journal import read_journal
 from warplog.page import write
 
@@ -100,6 +100,14 @@ def test_a_large_journal_keeps_the_first_words_of_a_section_and_all_its_names(la
     assert f"word{WORDS_OF_A_SECTION - 1}." in copy
     assert f"word{WORDS_OF_A_SECTION}." not in copy
     assert "late_name" in copy
+
+
+def test_a_large_journal_keeps_so_many_names_of_a_page(lab):
+    names = " ".join(f"`name{number}`" for number in range(1000))
+    found = words(searched(lab, f"\n## Names\n\n{names}\n", brief=True))
+    assert f"name{NAMES_IN_BRIEF - 1}" in found
+    assert f"name{NAMES_IN_BRIEF}" not in found
+    assert "name999" in words(searched(lab, f"\n## Names\n\n{names}\n"))
 
 
 def test_no_token_and_no_permalink_stays(lab):

@@ -107,6 +107,11 @@ def judge(claim: Claim, record: Record | None, ceilings: Record | None) -> Judge
         found = readings(claim, record, ceilings)
     except Unmeasured as reason:
         return Judgement(Verdict.UNTESTED, reason=str(reason))
+    return weigh(claim, found)
+
+
+def weigh(claim: Claim, found: tuple[Reading, ...]) -> Judgement:
+    """Return the verdict on `claim` from its readings, of which there is at least one."""
     verdicts = {compare(reading.interval, claim.bounds) for reading in found}
     if Verdict.REFUTED in verdicts:
         return Judgement(Verdict.REFUTED, found)

@@ -22,7 +22,7 @@ from warplog.front import Matter, read_matter
 from warplog.markup import line_at
 from warplog.names import nearest, problems
 from warplog.passage import Passage
-from warplog.quantity import Quantity, Reading, Unmeasured, readings
+from warplog.quantity import Quantity, Reading, Unmeasured
 from warplog.record import Interval, Record
 from warplog.source import Artifact, Repository
 from warplog.unit import pretty, pretty_interval
@@ -130,7 +130,7 @@ def measured(quantity: Quantity, evidence: Evidence | None) -> str | None:
     if evidence is None or not evidence.fresh:
         return None
     try:
-        found = readings(quantity, evidence.record, evidence.ceilings)
+        found = evidence.readings(quantity)
     except Unmeasured:
         return None
     return spoken(found)

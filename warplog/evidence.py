@@ -7,9 +7,11 @@ exception, and only a record that was measured from this very source counts as e
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from warplog.claim import Claim, Judgement, Verdict, judge
+from warplog.claim import Claim, Judgement, Verdict, weigh
 from warplog.fault import Fault
+from warplog.quantity import Quantity, Reading, Unmeasured, readings
 from warplog.record import PROTOCOL, Record
 from warplog.source import Artifact, Repository
 from warplog.store import read
@@ -30,6 +32,9 @@ class Evidence:
     path: Path
     changed: tuple[str, ...]
     ceilings: Record | None
+    _answers: dict[tuple[Any, ...], tuple[Reading, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def name(self) -> str:
@@ -58,7 +63,24 @@ class Evidence:
         """Return the verdict on `claim` here: untested where the record is stale."""
         if not self.fresh:
             return Judgement(Verdict.UNTESTED, reason=self.stale_reason)
-        return judge(claim, self.record, self.ceilings)
+        return self.judge_as_was(claim)
+
+    def judge_as_was(self, claim: Claim) -> Judgement:
+        """Return what the record says of `claim`, also where its source has changed since."""
+        try:
+            return weigh(claim, self.readings(claim))
+        except Unmeasured as reason:
+            return Judgement(Verdict.UNTESTED, reason=str(reason))
+
+    def readings(self, quantity: Quantity) -> tuple[Reading, ...]:
+        """Return `quantity` as the record has it, however old, or raise Unmeasured. An answer is kept,
+        because pages, cards and files for machines ask the same.
+        """
+        sizes = tuple(quantity.workload.items())
+        asked = (quantity.metric, quantity.subject, quantity.over, sizes)
+        if asked not in self._answers:
+            self._answers[asked] = readings(quantity, self.record, self.ceilings)
+        return self._answers[asked]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from warplog.placeholder import TOKEN, Page
 BRIEF_FROM = 300
 WORDS_OF_A_SECTION = 40
 NAMES_IN_BRIEF = 300
+_WORDS_AT_MOST = 20_000
 _WORD_AT_MOST = 100
 _NAMES_AT_MOST = 1500
 _HEADING = re.compile(r'<h([1-6])[^>]*? id="([^"]*)"[^>]*>(.*?)</h\1>', re.DOTALL)
@@ -87,12 +88,10 @@ def _prose(text: str, page: Page) -> str:
 
 def _paragraphs(html: str, *, brief: bool) -> Iterator[str]:
     """Yield the paragraphs of a section without markup; all of them, or so many words in all."""
-    left = WORDS_OF_A_SECTION
+    left = WORDS_OF_A_SECTION if brief else _WORDS_AT_MOST
     for piece in _BREAK.split(html):
-        words = _short(_TAG.sub("", piece)).split()
-        if brief:
-            words = words[:left]
-            left -= len(words)
+        words = _short(_TAG.sub("", piece)).split(maxsplit=left)[:left] if left else []
+        left -= len(words)
         if words:
             yield f"<p>{' '.join(words)}</p>"
 

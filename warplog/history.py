@@ -6,7 +6,7 @@ records of this very source can dispute a verdict. Pure.
 
 from msgspec import Struct
 
-from warplog.claim import Claim, Judgement, Verdict, judge
+from warplog.claim import Claim, Judgement, Verdict
 from warplog.evidence import Evidence
 from warplog.journal import Column, Outcome
 from warplog.origin import day_and_time
@@ -46,7 +46,7 @@ def _past(
     for evidence in records:
         judged = column.judgements[name]
         if evidence is not column.evidence or not evidence.fresh:
-            judged = judge(claim, evidence.record, evidence.ceilings)
+            judged = evidence.judge_as_was(claim)
         found.append(Past(evidence, judged))
     return tuple(found)
 

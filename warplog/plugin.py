@@ -83,7 +83,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         self.searched = {}
         self.written = ways.pages(self.journal)
         for uri, page in self.written.items():
-            files.append(File.generated(config, uri, content=page.markdown))
+            files.append(File.generated(config, uri, content=page.markdown, inclusion=_HIDDEN))
         site = Site(config.site_name, config.site_description or "", config.site_url or "")
         fonts = Path(config.docs_dir) / "assets" / "fonts"
         kept = Path(config.config_file_path).parent / CARDS_KEPT

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -115,7 +116,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     protocol: Protocol
     environment: Environment
     disturbed: list[str]
-    measurements: list[Measurement]
+    measurements: Sequence[Measurement]
     seal: str = ""
 
 

@@ -14,12 +14,16 @@ from pathlib import Path
 
 import msgspec
 
+from warplog.depot import deposited
 from warplog.fault import Fault
 from warplog.record import Record, dumps, loads
 
 
 def read(path: Path, place: str | None = None) -> Record:
-    """Read the record at `path`; the file's name must be its UTC time and its folder its device."""
+    """Read the record at `path`; the file's name must be its UTC time and its folder its device.
+
+    Its measurements are in the depot: read again when they are asked for.
+    """
     place = place or path.name
     try:
         text = path.read_bytes()
@@ -30,7 +34,7 @@ def read(path: Path, place: str | None = None) -> Record:
     actual = f"{path.parent.name}/{path.name}"
     if actual != expected:
         raise Fault(place, f"is filed as {actual} but says {expected}", "move it back")
-    return record
+    return deposited(record, path, text)
 
 
 def file_name(recorded: str) -> str:

@@ -12,7 +12,7 @@ from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.journal import NO_RECORD
 from warplog.output import SENTENCE_AT_MOST, plain_output, plain_text, plain_words
-from warplog.quantity import Quantity, Unmeasured, readings
+from warplog.quantity import Quantity, Unmeasured
 from warplog.unit import pretty_interval
 from warplog.workload import spell
 
@@ -71,7 +71,7 @@ def taken(quantity: Quantity, evidence: Evidence | None) -> Judgement:
     if not evidence.fresh:
         return Judgement(Verdict.UNTESTED, reason=evidence.stale_reason)
     try:
-        found = readings(quantity, evidence.record, evidence.ceilings)
+        found = evidence.readings(quantity)
     except Unmeasured as reason:
         return Judgement(Verdict.UNTESTED, reason=str(reason))
     return Judgement(Verdict.UNTESTED, found)

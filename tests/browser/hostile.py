@@ -1,4 +1,4 @@
-"""Entries whose every field is hostile, or a word of ten thousand letters.
+"""Entries whose every field is hostile, or a word of ten thousand characters.
 
 The rule kept here: a hostile text sets `window.pwned` if any of it runs, and starts with the name of its
 field between guillemets, so that a test can ask whether the page shows it, and shows it as text.
@@ -25,7 +25,8 @@ MARKUP = (
 CONTROLS = "\x1b[31mred\x1b[0m \x07\x00 \u202egnp.exe \u200f\u2066 \x9b1m"
 ADDRESS = 'https://example.org/"><script>window.pwned=1</script>?a=1&b=<i>'
 FILE = "<img src=x onerror=window.pwned=1> ' & %2e.txt"
-LONG = "W" * 10_000
+# Ten thousand characters, none in pairs that a font kerns: those take a browser seconds to break.
+LONG = "0123456789abcdef" * 625
 
 CODE = f'''\
 """</script><script>window.pwned=1</script> ${{{{ github.token }}}} {{{{0}}}} {{% raw %}}"""
@@ -152,7 +153,7 @@ def _figure(subjects, title, caption):
 
 
 def long_entry(lab):
-    """The same of a word of ten thousand letters, on another GPU."""
+    """The same of a word of ten thousand characters, on another GPU."""
     artifact = lab.artifact("long")
     gpu = {"name": LONG, "compute_capability": LONG, "multiprocessors": 132}
     named = {LONG: LONG}

@@ -27,6 +27,7 @@ SETTLED = """() => document.fonts.ready.then(() => new Promise((done) =>
 AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((found) =>
   found.violations.filter((each) => ["serious", "critical"].includes(each.impact)).flatMap((each) =>
     each.nodes.map((node) => [each.id, node.target.flat().join(" "), node.html.slice(0, 160)])))"""
+PATIENCE = 120_000  # milliseconds; a busy machine is no fault of a page
 SHIFT_AT_MOST = 0.01
 
 # What axe-core says of the theme itself: the rule and the element, with the reason to leave it.
@@ -151,7 +152,7 @@ def _visit(page, path, top, variant, result):
         result.note(kind, path, variant, words)
 
     with watched(page, top, note):
-        page.goto(top + path, wait_until="load")
+        page.goto(top + path, wait_until="load", timeout=PATIENCE)
         page.evaluate(SETTLED)
         _judge(page.evaluate(FACTS), variant, note)
         if variant.with_axe:
