@@ -207,7 +207,7 @@ def test_a_rebuild_shows_an_edit_and_a_new_record(lab):
     build(config)
     text = page.read_text(encoding="utf-8")
     assert "An edit." in text
-    assert "Stale: kernel.py" in text
+    assert "<strong>Stale.</strong> kernel.py changed since" in text
 
 
 def test_quotes_and_ampersands_of_front_matter_are_shown_as_written(lab):

@@ -58,10 +58,16 @@
     return (across || down) && each.getAttribute("tabindex") !== "0";
   });
 
+  const wide = document.scrollingElement.scrollWidth;
+  const widest = [...document.body.querySelectorAll("*")]
+    .filter((each) => shown(each) && each.getBoundingClientRect().right + scrollX > wide - 2)
+    .pop();
+
   return {
     ran: typeof window.pwned !== "undefined",
     shift: window.warplogShift || 0,
-    width: document.scrollingElement.scrollWidth,
+    width: wide,
+    widest: wide > innerWidth && widest ? spell(widest) : "",
     window: innerWidth,
     scheme: document.body.getAttribute("data-md-color-scheme"),
     out: [...new Set(out)],
