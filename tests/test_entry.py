@@ -308,6 +308,7 @@ def test_reading_takes_time_in_proportion_to_the_text(lab, text):
         ("<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x", "<<<<<<<", "merge", "keep one side"),
         ("```\n>>>>>>> x\n```", ">>>>>>>", "merge", "keep one side"),
         ("bell \x07", "bell", "control character", "remove"),
+        ("turned \u202e round", "turned", "control character", "remove"),
         ("<script src=x>", "<script", "active HTML", "backticks"),
         ("<img src=x onerror=alert(1)>", "<img", "active HTML", "backticks"),
         ("[x](javascript:alert)", "javascript", "active HTML", "backticks"),

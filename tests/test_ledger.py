@@ -227,6 +227,7 @@ def test_a_stale_page_shows_no_number_as_current(lab):
     text = shown(lab)
     assert '<th scope="col">H200<div class="wl-about">stale</div></th>' in text
     assert badge(Verdict.UNTESTED) in row(text, "fast")
+    assert "changed since" not in row(text, "fast")  # said once, above
     assert "12×" not in text.replace("&ge; 10×", "")
     assert "not measured" in row(text, "time")
 

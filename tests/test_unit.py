@@ -107,3 +107,10 @@ def test_one_of_a_kind_is_singular(many, one):
     assert pretty(1, many) == f"1 {one}"
     assert pretty(0, many) == f"0 {many}"
     assert pretty_interval(Interval(0, 1), many).endswith(many)
+
+
+def test_ends_that_are_shown_alike_are_shown_once():
+    assert pretty_interval(Interval(15, 15.04), "ratio") == "15.0×"
+    assert pretty_interval(Interval(14.96, 15), "ratio") == "15.0×"
+    assert pretty_interval(Interval(9, 9), "items") == "9 items"
+    assert pretty_interval(Interval(9.5, 10), "ratio") == "9.50–10×"

@@ -42,6 +42,10 @@ class Cache:
             return None
         return _opened(content)
 
+    def holds(self, key: str) -> bool:
+        """Return whether anything is kept under `key`, without a look at it."""
+        return self._folder is not None and self._path(self._folder, key).exists()
+
     def put(self, key: str, content: bytes) -> None:
         """Keep `content` under `key`; where the disk is full or may not be written, keep nothing."""
         if self._folder is None:

@@ -102,9 +102,14 @@ def load_all(
             continue
         first = entries.setdefault(entry.slug, entry)
         if first is not entry:
-            problem = f"the slug {entry.slug!r} is also that of {first.place}"
-            faults.append(Fault(entry.place, problem, "give one of them another slug"))
+            faults.append(same_slug(entry, first))
     return list(entries.values()), faults
+
+
+def same_slug(entry: Entry, first: Entry) -> Fault:
+    """Return the fault of an entry whose slug an earlier one has."""
+    problem = f"the slug {entry.slug!r} is also that of {first.place}"
+    return Fault(entry.place, problem, "give one of them another slug")
 
 
 def fill(entry: Entry, repository: Repository, archive: Archive | None = None) -> str:

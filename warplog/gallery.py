@@ -76,7 +76,7 @@ def described(outcome: Outcome) -> str:
         f"{line.name}: {', '.join(filter(None, [line.number, tally(line.counts), line.note]))}"
         for line in lines(outcome)
     ]
-    return "; ".join([plain(outcome.entry.title), *came])
+    return plain("; ".join([outcome.entry.title, *came]))
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -100,16 +100,37 @@ class Journal:
         return {each.entry.place: number for number, each in enumerate(self.outcomes)}
 
 
-def read_journal(archive: Archive) -> tuple[Journal, list[Fault]]:
-    """Return the journal of a repository without its drafts, and the faults of the other entries."""
-    entries, faults = load_all(archive.repository, archive)
-    return journal_of((entry for entry in entries if not entry.draft), archive), faults
+def read_journal(
+    archive: Archive, make: Callable[[Path], Outcome] | None = None
+) -> tuple[Journal, list[Fault]]:
+    """Return the journal of a repository without its drafts, and the faults of the other entries.
+
+    `make` reads and judges one entry; without it, each is read from its file.
+    """
+    make = make or partial(_outcome_at, archive=archive)
+    found: dict[str, Outcome] = {}
+    faults: list[Fault] = []
+    for path in sorted((archive.repository.root / "entries").glob("*.md")):
+        try:
+            outcome = make(path)
+        except Faults as wrong:
+            faults += wrong.faults
+            continue
+        first = found.setdefault(outcome.entry.slug, outcome)
+        if first is not outcome:
+            faults.append(same_slug(outcome.entry, first.entry))
+    return journal_of(each for each in found.values() if not each.entry.draft), faults
 
 
-def journal_of(entries: Iterable[Entry], archive: Archive) -> Journal:
-    """Return the journal of `entries`, whose artifacts are all in `archive`."""
-    newest = sorted(entries, key=lambda entry: (entry.date, entry.slug), reverse=True)
-    return Journal(tuple(outcome_of(entry, archive.of(entry.artifact)) for entry in newest))
+def journal_of(outcomes: Iterable[Outcome]) -> Journal:
+    """Return the journal of some entries, the newest first."""
+    dated = sorted(outcomes, key=lambda each: (each.entry.date, each.entry.slug), reverse=True)
+    return Journal(tuple(dated))
+
+
+def _outcome_at(path: Path, archive: Archive) -> Outcome:
+    entry = load(path, archive.repository, archive)
+    return outcome_of(entry, archive.of(entry.artifact))
 
 
 def outcome_of(entry: Entry, known: Known) -> Outcome:

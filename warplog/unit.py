@@ -42,7 +42,9 @@ def pretty_interval(interval: Interval, unit: str) -> str:
     largest = max(abs(interval.low), abs(interval.high))
     low, suffix = _scaled(interval.low, unit, largest)
     high, _ = _scaled(interval.high, unit, largest)
-    return _join(low if low == high else f"{low}\u2013{high}", suffix, unit)
+    if low in (high, f"{high}.0") or high == f"{low}.0":  # 15 and 15.04 are both 15.0
+        return _join(max(low, high, key=len), suffix, unit)
+    return _join(f"{low}\u2013{high}", suffix, unit)
 
 
 def prefixed(unit: str, size: float) -> tuple[float, str]:
