@@ -64,7 +64,7 @@ def write_entry(lab: Lab, slug: str, day: str = "2026-12-02", **changes) -> Path
         "claims": CLAIMS,
         **changes,
     }
-    text = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
+    text = yaml.safe_dump(front, sort_keys=False, allow_unicode=False, width=10_000)
     return lab.entry(text, "\nA story.\n", f"{day}-{slug}.md")
 
 

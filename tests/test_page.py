@@ -216,7 +216,7 @@ def test_lines_that_were_not_measured_lead_to_the_published_file(lab):
 def test_text_from_records_and_front_matter_is_shown_as_text(tmp_path):
     lab = Lab(tmp_path / "lab")
     publish_evil(lab)
-    evil = json.dumps(EVIL, ensure_ascii=False)
+    evil = json.dumps(EVIL, ensure_ascii=False).replace("\u202e", "\\u202e")
     claim = (
         f"  odd: {{says: {evil}, metric: rows, subject: {evil}, equals: 2, cause: {evil}, "
         f'reported: {{value: {evil}, device: {evil}, by: {evil}, url: "https://{evil[1:]}}}}}\nvalues:'

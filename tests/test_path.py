@@ -1,6 +1,7 @@
 """The whole path, from a kernel to a page: reproduced, published, judged, filled, rendered."""
 
 import re
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -71,6 +72,7 @@ claims:
     workload: size=300
     equals: 1
     reported: {value: 1, device: other-gpu, by: "a report"}
+    cause: A block holds no more than 128 of them.
 """
 BODY = """
 It takes [?](#one-block).
@@ -98,7 +100,8 @@ def page_of(lab):
     """Build the site around `lab` and return the text of its one entry's page."""
     settings = yaml_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     settings |= {"theme": {"name": "mkdocs"}, "plugins": [], "nav": [{"Home": "index.md"}]}
-    (lab.root / "site_src" / "style").mkdir(parents=True, exist_ok=True)
+    for part in ("style", "assets/fonts"):
+        shutil.copytree(ROOT / "site_src" / part, lab.root / "site_src" / part, dirs_exist_ok=True)
     (lab.root / "site_src" / "index.md").write_text("# Home\n", encoding="utf-8")
     (lab.root / "mkdocs.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     config = load_config(str(lab.root / "mkdocs.yml"))
@@ -119,7 +122,7 @@ def test_a_change_of_the_kernel_makes_the_page_say_stale(lab):
     kernel = lab.root / "artifacts/double/kernel.py"
     kernel.write_text(kernel.read_text("utf-8") + "\n# changed\n", encoding="utf-8")
     assert any("stale" in str(fault) for fault in check(lab.repository))
-    assert "Stale: kernel.py" in page_of(lab)
+    assert "<strong>Stale.</strong> kernel.py" in page_of(lab)
 
 
 def test_other_line_endings_change_nothing(lab):

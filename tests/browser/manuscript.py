@@ -25,7 +25,11 @@ def environment_of(artifact, device, **changes):
 def spelled(data):
     """Keys with their values as JSON, which YAML reads too; controls are spelled as escapes."""
     lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in data.items())
-    return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", "".join(lines))
+    return re.sub(
+        "[\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
+        lambda found: f"\\u{ord(found[0]):04x}",
+        "".join(lines),
+    )
 
 
 def front_matter(slug, title, claims, values=None, device=H200, **fields):
