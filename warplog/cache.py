@@ -8,7 +8,6 @@ import hashlib
 import importlib.metadata
 import os
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Iterable
@@ -19,7 +18,6 @@ FOLDER = ".cache/warplog"
 _OURS = b"warplog\x01"
 _DAY = 86_400.0
 _UNUSED_AT_MOST = 14 * _DAY
-_FASTEST = 1
 _PACKAGES = ("msgspec", "Pygments", "PyYAML")
 
 
@@ -51,13 +49,11 @@ class Cache:
         if self._folder is None:
             return
         path = self._path(self._folder, key)
-        packed = zlib.compress(content, _FASTEST)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-            with os.fdopen(handle, "wb") as file:
-                file.write(_OURS + zlib.crc32(packed).to_bytes(4, "big") + packed)
-            Path(name).replace(path)
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(_OURS + zlib.crc32(content).to_bytes(4, "big") + content)
+            part.replace(path)
         except OSError:
             return
 
@@ -80,13 +76,8 @@ class Cache:
 
 def _opened(content: bytes) -> bytes | None:
     head = len(_OURS) + 4
-    packed = content[head:]
-    if content[:head] != _OURS + zlib.crc32(packed).to_bytes(4, "big"):
-        return None
-    try:
-        return zlib.decompress(packed)
-    except zlib.error:
-        return None
+    kept = content[head:]
+    return kept if content[:head] == _OURS + zlib.crc32(kept).to_bytes(4, "big") else None
 
 
 def digest(*parts: str | bytes) -> str:
@@ -102,8 +93,9 @@ def digest(*parts: str | bytes) -> str:
 def made_by() -> str:
     """Return a digest of all code that turns an entry into a page, ours and that of others."""
     modules = sorted(Path(__file__).parent.glob("*.py"))
-    return digest(sys.version, *_versions(_PACKAGES), *(path.read_bytes() for path in modules))
+    return digest(sys.version, *versions(_PACKAGES), *(path.read_bytes() for path in modules))
 
 
-def _versions(packages: Iterable[str]) -> list[str]:
+def versions(packages: Iterable[str]) -> list[str]:
+    """Return the versions of installed packages."""
     return [importlib.metadata.version(package) for package in packages]

@@ -115,6 +115,10 @@ class Archive:
             self._known[slug] = self._read(self.repository.artifact(slug))
         return self._known[slug]
 
+    def forget(self, slug: str) -> None:
+        """Read the artifact `slug` anew when it is asked for again."""
+        self._known.pop(slug, None)
+
     def _ceilings(self, device: str) -> Record | None:
         if not (self.repository.root / "artifacts" / CEILINGS / "reproduce.py").is_file():
             return None

@@ -14,10 +14,16 @@ from pathlib import Path
 from warplog.cache import digest
 from warplog.evidence import CEILINGS
 
-_ARTIFACT = re.compile(r"^artifact:[ \t]*[\"']?([a-z0-9]+(?:-[a-z0-9]+)*)[\"']?[ \t]*\r?$", re.M)
-_SKIPPED = {"__pycache__", ".ipynb_checkpoints"}
+_SLUG = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+_ARTIFACT = re.compile(rf"^artifact:[ \t]*[\"']?({_SLUG})[\"']?[ \t]*\r?$", re.MULTILINE)
+SKIPPED = {"__pycache__", ".ipynb_checkpoints"}
 
 Stamp = tuple[int, int, int]
+
+
+def stamp(found: os.stat_result) -> Stamp:
+    """Return what tells a file from an earlier one of the same name, without reading it."""
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class Contents:
@@ -28,11 +34,9 @@ class Contents:
 
     def of(self, file: os.DirEntry[str] | Path) -> str:
         """Return the digest of a file; raises OSError where it cannot be read."""
-        found = file.stat()
-        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-        name = os.fspath(file)
-        if name not in self._seen or self._seen[name][0] != stamp:
-            self._seen[name] = stamp, hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        now, name = stamp(file.stat()), os.fspath(file)
+        if name not in self._seen or self._seen[name][0] != now:
+            self._seen[name] = now, hashlib.sha256(Path(file).read_bytes()).hexdigest()
         return self._seen[name][1]
 
 
@@ -69,7 +73,7 @@ class Inputs:
         with os.scandir(folder) as members:
             found = sorted(members, key=lambda each: each.name)
         for each in found:
-            if each.name in _SKIPPED:
+            if each.name in SKIPPED:
                 continue
             yield each.path
             if each.is_dir():

@@ -5,14 +5,15 @@ entry's own device always has a column, also where nothing was measured on it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 
 from warplog.claim import Claim, Judgement, Verdict
-from warplog.entry import Entry, load_all
+from warplog.entry import Entry, load, same_slug
 from warplog.evidence import Archive, Evidence, Known
-from warplog.fault import Fault
+from warplog.fault import Fault, Faults
 
 NO_RECORD = "no record from this device"
 

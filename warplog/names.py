@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from warplog.quantity import DERIVED, Quantity, matches
+from warplog.quantity import DERIVED, Quantity, filed, matches
 from warplog.record import Measurement, Record
 from warplog.workload import spell
 
@@ -41,17 +41,24 @@ def problems(quantity: Quantity, records: Sequence[Record]) -> Iterator[Problem]
     """Yield what `quantity` names that no record holds; nothing can be said without a record."""
     if not records:
         return
-    found = [each for record in records for each in record.measurements]
-    subjects = {each.subject for each in found}
+    found = [filed(record) for record in records]
+    subjects = {subject for each in found for _, subject in each}
     for key, name in (("subject", quantity.subject), ("over", quantity.over)):
         if name is not None and name not in subjects:
             yield Problem(key, f"no subject {name!r}", nearest(name, subjects))
-    metrics = {each.metric for each in found}
+    metrics = {metric for each in found for metric, _ in each}
     if quantity.metric not in metrics | DERIVED.keys():
         remedy = nearest(quantity.metric, metrics | DERIVED.keys())
         yield Problem("metric", f"no metric {quantity.metric!r}", remedy)
     elif quantity.subject in subjects:
-        yield from _combination(quantity, [m for m in found if m.subject == quantity.subject])
+        own = [
+            measurement
+            for each in found
+            for (_, subject), measurements in each.items()
+            if subject == quantity.subject
+            for measurement in measurements
+        ]
+        yield from _combination(quantity, own)
 
 
 def _combination(quantity: Quantity, of_subject: list[Measurement]) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ published as they are), and what an author can mend ends the build with one line
 """
 
 import re
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,25 +13,32 @@ from typing import Any
 import msgspec
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority, get_plugin_logger
+from mkdocs.plugins import BasePlugin, event_priority, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import AnchorLink, get_toc
 
 from warplog import exchange, finder, gallery, ways
-from warplog import page as pages
 from warplog.address import SITE_CARD, card_address, entry_address
-from warplog.evidence import Archive
+from warplog.bindery import Bindery
+from warplog.cache import FOLDER, Cache, digest, versions
+from warplog.crew import Crew
 from warplog.fault import Fault
+from warplog.inputs import Contents
 from warplog.journal import Journal, Outcome, read_journal
 from warplog.placeholder import Page as Written
 from warplog.placeholder import substitute
 from warplog.record import schema
+from warplog.rendering import Heading
 from warplog.site import Site
 from warplog.source import Artifact, Repository
+from warplog.spool import Spool
+from warplog.workshop import Workshop
 
 SCHEMA_URI = "record.schema.json"
 STYLE_URI = "assets/warplog.css"
-CARDS_KEPT = ".cache/warplog/cards"
+CARDS_KEPT = "cards"
+RENDERERS = ("mkdocs", "mkdocs-material", "Markdown", "pymdown-extensions")
 
 _DATED = re.compile(r"^\d{4}-\d{2}-\d{2}-")
 _HIDDEN = InclusionLevel.NOT_IN_NAV
@@ -42,9 +50,17 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
     """Reads the repository around mkdocs.yml anew for each build."""
 
     journal: Journal
+    shop: Workshop
+    cache: Cache
+    spool: Spool
+    bindery: Bindery | None
+    crew: Crew | None = None
     written: dict[str, Written]
-    searched: dict[str, str]
     serving = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contents, self.spool = Contents(), Spool()
 
     def on_startup(self, *, command: str, dirty: bool) -> None:  # noqa: ARG002 - MkDocs' words
         """Hear whether an author is watching: then a fault is a page and not the end."""
@@ -61,13 +77,19 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         """
         try:
             repository = Repository.find(Path(config.config_file_path).parent)
-            archive = Archive(repository)
-            self.journal, faults = read_journal(archive)
         except Fault as fault:
             raise _error([fault]) from None
+        kept = repository.root / FOLDER
+        self.cache, self.bindery = Cache(kept), None
+        self.shop = Workshop(repository, self.cache, config.repo_url or "", self.contents)
+        self.crew = Crew(self.shop, kept, config.repo_url or "")
+        self.shop.before_page = self.crew.wait_for
+        self.crew.start()
+        self.journal, faults = read_journal(self.shop.archive, self.shop.outcome)
+        known = {each.entry.artifact: each.known for each in self.journal.outcomes}
         for artifact in repository.artifacts():
             try:
-                faults += archive.of(artifact.slug).faults
+                faults += (known.get(artifact.slug) or self.shop.archive.of(artifact.slug)).faults
                 _add_files(files, artifact, repository.root, config)
             except Fault as fault:
                 faults.append(fault)
@@ -80,13 +102,12 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
 
     def _add_generated(self, files: Files, config: MkDocsConfig) -> None:
         """Add what is made from the journal as a whole: pages, files for machines, the stylesheet."""
-        self.searched = {}
         self.written = ways.pages(self.journal)
         for uri, page in self.written.items():
             files.append(File.generated(config, uri, content=page.markdown, inclusion=_HIDDEN))
         site = Site(config.site_name, config.site_description or "", config.site_url or "")
         fonts = Path(config.docs_dir) / "assets" / "fonts"
-        kept = Path(config.config_file_path).parent / CARDS_KEPT
+        kept = self.shop.repository.root / FOLDER / CARDS_KEPT
         try:
             cards = gallery.cards(self.journal, site, fonts, kept)
         except Fault as fault:
@@ -99,27 +120,37 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         files.append(File.generated(config, SCHEMA_URI, content=text))
         files.append(File.generated(config, STYLE_URI, content=_style(Path(config.docs_dir))))
 
-    def on_page_markdown(self, markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    def on_page_read_source(self, *, page: Page, **_: Any) -> str | None:
+        """Read no entry a second time."""
+        return "" if page.file.src_uri in self.journal.by_place else None
+
+    def on_page_markdown(
+        self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files
+    ) -> str:
         """Return the page's Markdown with tokens where HTML will stand."""
         uri = page.file.src_uri
         outcome = self.journal.by_place.get(uri)
         page.meta.setdefault("image", SITE_CARD)
         try:
             if outcome is not None:
-                related = ways.related(outcome, self.journal)
-                written = pages.write(outcome, config.repo_url or "", related)
                 page.meta = _meta(outcome, self.journal)
-            elif uri == ways.HOME:
+                self.bindery = self.bindery or self._open_bindery(config, files)
+                return self.bindery.prose(outcome)
+            if uri == ways.HOME:
                 page.meta["search"] = {"exclude": True}  # it says what the entries say
-                written = ways.home(markdown, self.journal)
-            else:
-                return markdown
+                self.written[uri] = ways.home(markdown, self.journal)
+                return self.written[uri].markdown
         except Fault as fault:
             if self.serving:
                 return _fault_page([fault])
             raise _error([fault]) from None
-        self.written[uri] = written
-        return written.markdown
+        return markdown
+
+    def _open_bindery(self, config: MkDocsConfig, files: Files) -> Bindery:
+        settings = digest(Path(config.config_file_path).read_bytes(), *versions(RENDERERS))
+        addresses = {file.src_uri: file.dest_uri for file in files}
+        brief = len(self.journal.outcomes) > finder.BRIEF_FROM
+        return Bindery(self.shop, self.cache, settings, addresses, brief=brief)
 
     def _add_fault_pages(self, files: Files, faults: list[Fault], config: MkDocsConfig) -> None:
         """Add, for an author who watches, a page in the place of each entry that has faults, and one
@@ -139,39 +170,74 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
                 file.dest_uri = (Path(place).parent / f"{name}.html").as_posix()
                 files.append(file)
 
-    def on_page_content(self, html: str, *, page: Page, **_: Any) -> str:
-        """Return the page's HTML with each token replaced, if the author's part of it is harmless."""
+    def on_page_content(self, html: str, *, page: Page, files: Files, **_: Any) -> str:
+        """Return the page's HTML with each token replaced; of an entry the reduced copy that the search
+        is to see, while the whole waits on the disk.
+        """
         uri = page.file.src_uri
-        written = self.written.pop(uri, None)
-        if written is None:
-            return html
         outcome = self.journal.by_place.get(uri)
-        if outcome is not None:
-            try:
-                pages.refuse_active(html, written, uri)
-            except Fault as fault:
-                if self.serving:
-                    return f"<pre>{escape(str(fault))}</pre>"
-                raise _error([fault]) from None
-            brief = len(self.journal.outcomes) > finder.BRIEF_FROM
-            self.searched[uri] = finder.reduced(html, written, outcome, brief=brief)
-        return substitute(html, written.html)
-
-    @event_priority(90)  # type: ignore[untyped-decorator]
-    def _show_reduced(self, context: Any, *, page: Page, **_: Any) -> Any:
-        """Let the search plugin, which comes next, see the reduced copy of an entry."""
-        uri = page.file.src_uri
-        if uri in self.searched:
-            page.content, self.searched[uri] = self.searched[uri], page.content
-        return context
+        if outcome is None or self.bindery is None:
+            written = self.written.pop(uri, None)
+            return html if written is None else substitute(html, written.html)
+        links = {file.src_uri: own for file, own in (page.links_to_anchors or {}).items()}
+        anchors = sorted(page.present_anchor_ids or ())
+        try:
+            found, whole = self.bindery.bind(outcome, html, _headings(page.toc), anchors, links)
+        except Fault as fault:
+            if self.serving:
+                return f"<pre>{escape(str(fault))}</pre>"
+            raise _error([fault]) from None
+        page.markdown, page.toc = "", get_toc(msgspec.to_builtins(found.headings))
+        page.present_anchor_ids = set(found.anchors)
+        linked = ((files.get_file_from_path(name), own) for name, own in found.links.items())
+        page.links_to_anchors = {file: own for file, own in linked if file is not None}
+        self.spool.put(uri, whole + ways.related(outcome, self.journal))
+        return found.searched
 
     @event_priority(-90)  # type: ignore[untyped-decorator]
-    def _show_whole(self, context: Any, *, page: Page, **_: Any) -> Any:
-        """Put the page back as readers see it."""
-        page.content = self.searched.pop(page.file.src_uri, page.content)
+    def on_page_context(self, context: Any, *, page: Page, **_: Any) -> Any:
+        """Put in the whole page, after the search plugin has seen the reduced copy."""
+        page.content = self.spool.take(page.file.src_uri) or page.content
         return context
 
-    on_page_context = CombinedEvent(_show_reduced, _show_whole)
+    def on_post_page(self, output: str, *, page: Page, **_: Any) -> str:
+        """Let go of what was written."""
+        if page.file.src_uri in self.journal.by_place:
+            page.content = ""
+        return output
+
+    def on_post_build(self, **_: Any) -> None:
+        """Let go of what this build held, and of what no build used for long."""
+        self._let_go()
+        self.cache.forget()
+
+    def on_build_error(self, **_: Any) -> None:
+        """Let go of what this build held."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.spool.close()
+        if self.crew is not None:
+            self.crew.close()
+
+
+class _Published(File):  # type: ignore[misc]  # mypy does not read MkDocs
+    """A file of the repository; a journal has thousands, so it is copied without a look around."""
+
+    def copy_file(self, dirty: bool = False) -> None:  # noqa: FBT001, FBT002 - MkDocs' words
+        """Write the file to its place on the site."""
+        if dirty and not self.is_modified():
+            return
+        source, target = Path(self.abs_src_path), Path(self.abs_dest_path)
+        try:
+            target.write_bytes(source.read_bytes())
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+
+
+def _headings(toc: Iterable[AnchorLink]) -> list[Heading]:
+    return [Heading(each.title, each.id, each.level, _headings(each.children)) for each in toc]
 
 
 def _fault_page(faults: list[Fault]) -> str:
@@ -232,4 +298,4 @@ def _add_files(files: Files, artifact: Artifact, root: Path, config: MkDocsConfi
     for path in [*artifact.files(), *sorted(records)]:
         if path.suffix != ".md":
             uri = path.relative_to(root).as_posix()
-            files.append(File.generated(config, uri, abs_src_path=str(path)))
+            files.append(_Published.generated(config, uri, abs_src_path=str(path)))

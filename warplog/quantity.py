@@ -66,9 +66,13 @@ class _Same:
         return id(self.record)
 
 
+def filed(record: Record) -> dict[tuple[str, str], list[Measurement]]:
+    """Return the measurements of a record by metric and subject, in their order."""
+    return _filed(_Same(record))
+
+
 @lru_cache(maxsize=_RECORDS_KEPT)
 def _filed(same: _Same) -> dict[tuple[str, str], list[Measurement]]:
-    """Return the measurements of a record by metric and subject, in their order."""
     found: dict[tuple[str, str], list[Measurement]] = {}
     for each in same.record.measurements:
         found.setdefault((each.metric, each.subject), []).append(each)
@@ -126,9 +130,7 @@ def _partly(
     record, ceilings = same.record, None if floors is None else floors.record
     metric = "latency" if quantity.metric in DERIVED else quantity.metric
     found = [
-        each
-        for each in _filed(same).get((metric, quantity.subject), ())
-        if matches(each, quantity)
+        each for each in _filed(same).get((metric, quantity.subject), ()) if matches(each, quantity)
     ]
     if not found:
         message = f"the record has no {metric} of {quantity.subject!r} on that workload"

@@ -23,6 +23,7 @@ SCHEMA = 1
 PROTOCOL = 1
 SIGNIFICANT_DIGITS = 6
 SAMPLES_AT_MOST = 100
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 Number = int | float
 Scalar = int | float | str
@@ -133,8 +134,41 @@ def compact(value: Number) -> Number:
 def seal_of(record: Record) -> str:
     """Return the digest of a record's own content, so that an edit by hand shows."""
     content = msgspec.to_builtins(msgspec.structs.replace(record, seal=""))
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+    return _digest(_CANONICAL(content).encode())
+
+
+def _digest(canonical: bytes) -> str:
+    return "sha256:" + hashlib.sha256(canonical).hexdigest()
+
+
+def _bears_seal(record: Record, text: bytes) -> bool:
+    """Return whether `record`, which `text` holds, is what its seal was put on.
+
+    A file that the harness wrote is in the canonical form but for spaces and the order of its keys, and
+    to move its parts takes a fifth of the time of writing each number again.
+    """
+    parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    rows = msgspec.json.decode(parts.pop("measurements"), type=list[dict[str, msgspec.Raw]])
+    moved = {name: _compact(part) for name, part in parts.items()}
+    moved |= {"seal": b'""', "measurements": b"[" + b",".join(map(_row, rows)) + b"]"}
+    return _digest(_in_order(moved)) == record.seal or seal_of(record) == record.seal
+
+
+def _row(parts: dict[str, msgspec.Raw]) -> bytes:
+    return _in_order({name: _compact(part) for name, part in parts.items()})
+
+
+def _in_order(parts: dict[str, bytes]) -> bytes:
+    """Write an object whose values are written already, its keys in order."""
+    return b"{" + b",".join(b'"%s":%s' % (key.encode(), parts[key]) for key in sorted(parts)) + b"}"
+
+
+def _compact(part: msgspec.Raw) -> bytes:
+    """Write JSON without the spaces between its parts, each number and each text as it is spelt."""
+    text = bytes(part)
+    if text[:1] == b"{" or (text[:1] == b"[" and b'"' in text):
+        return _CANONICAL(msgspec.json.decode(text)).encode()
+    return text.replace(b" ", b"") if text[:1] == b"[" else text
 
 
 def dumps(record: Record) -> str:
@@ -168,7 +202,7 @@ def loads(text: bytes, place: str) -> Record:
         raise Fault(f"{place}:{line_of(text, ['schema'])}", f"no schema {record.schema}", remedy)
     for steps, problem in sound.problems(head):
         raise Fault(f"{place}:{line_of(text, steps)}", problem, remedy)
-    if record.seal != seal_of(record):
+    if not _bears_seal(record, text):
         line = line_of(text, ["seal"])
         raise Fault(
             f"{place}:{line}", "the content does not match its seal: edited by hand", remedy

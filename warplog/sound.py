@@ -57,20 +57,28 @@ def problems(data: dict[str, Any]) -> Found:
 
 def _numbers(data: dict[str, Any]) -> Found:
     """Yield each number that arithmetic would not survive, wherever it stands."""
-    pending: list[tuple[Steps, Any]] = [([], data)]
+    pending: list[tuple[Steps, Any]] = [] if _survives(data) else [([], data)]
     while pending:
         steps, value = pending.pop()
         if isinstance(value, dict):
             pending += [([*steps, key], each) for key, each in value.items()]
         elif isinstance(value, list):
-            if not _all_usable(value):
-                pending += [([*steps, str(index)], each) for index, each in enumerate(value)]
+            pending += [([*steps, str(index)], each) for index, each in enumerate(value)]
         elif not usable(value):
             yield steps, f"{steps[-1]}: a number beyond {LARGEST:g}"
 
 
+def _survives(value: Any) -> bool:
+    """Return whether every number in `value` is usable, without a word on where one is not."""
+    if isinstance(value, dict):
+        return all(map(_survives, value.values()))
+    if isinstance(value, list):
+        return _all_usable(value) or all(map(_survives, value))
+    return usable(value)
+
+
 def _all_usable(values: list[Any]) -> bool:
-    """Return whether `values` are numbers and all usable: nearly all of a record is such lists."""
+    """Return whether `values` are numbers and all usable: most of a record is such lists."""
     try:
         return bool(min(values) >= -LARGEST and max(values) <= LARGEST)
     except (TypeError, ValueError):  # not numbers, or no value at all

@@ -1,15 +1,13 @@
 """Reads, judges and writes entries, and keeps what came of each until something that it is made of changes.
 
-The rule kept here: with what was kept or without, the result is the same; many entries at once are made by
-several processes, which only keep and never decide: what one of them could not make is made again here,
-where its faults are heard.
+The rule kept here: with what was kept or without, the result is the same; what is read back are our own
+nouns and nothing else, and where it is not, it is made anew.
 """
 
+import contextlib
 import io
-import os
 import pickle
-import subprocess
-import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,26 +16,27 @@ from warplog import page as pages
 from warplog.cache import Cache, digest, made_by
 from warplog.entry import load
 from warplog.evidence import Archive
-from warplog.fault import Fault, Faults
 from warplog.inputs import Contents, Inputs
 from warplog.journal import Outcome, outcome_of
 from warplog.placeholder import Page
 from warplog.source import Repository
 
-ALONE_UP_TO = 40
 _TRUSTED = ("warplog.", "pathlib")
 _PLAIN = {
     ("builtins", "set"),
     ("collections", "Counter"),
     ("datetime", "date"),
-    ("msgspec._core", "rebuild"),
+    ("msgspec._utils", "rebuild"),
 }
 
 
 class Workshop:
     """Makes the outcomes and the pages of a repository's entries.
 
-    `repository_url` is where a browser finds the repository; `contents` outlives a build while serving.
+    `repository_url` is where a browser finds the repository; `contents` outlives a build while serving;
+    `keys` are those of entries, by the names of their files, where they are known already, and
+    `archive` holds the records that were read already.
+    `before_page` is told each key before its page is looked for: others may be about to make it.
     """
 
     def __init__(
@@ -46,12 +45,15 @@ class Workshop:
         cache: Cache,
         repository_url: str = "",
         contents: Contents | None = None,
+        keys: Mapping[str, str | None] | None = None,
+        archive: Archive | None = None,
     ) -> None:
         self.repository = repository
-        self.archive = Archive(repository)
+        self.archive = archive or Archive(repository)
         self._cache, self._url = cache, repository_url
         self._inputs = Inputs(repository.root, contents)
-        self._keys: dict[str, str | None] = {}
+        self._keys = dict(keys or {})
+        self.before_page: Callable[[str], None] = lambda _: None
 
     @property
     def paths(self) -> list[Path]:
@@ -80,33 +82,25 @@ class Workshop:
     def page(self, outcome: Outcome) -> Page:
         """Return the page of an entry; raises Fault where a figure or a listing cannot be made."""
         key = self.key(outcome.entry.path)
+        if key:
+            self.before_page(key)
         kept = self._cache.get(digest("page", key)) if key else None
         if kept is not None:
-            return msgspec.msgpack.decode(kept, type=Page)
+            with contextlib.suppress(msgspec.MsgspecError):
+                return msgspec.msgpack.decode(kept, type=Page)
         page = pages.write(outcome, self._url)
         if key:
             self._cache.put(digest("page", key), msgspec.msgpack.encode(page))
         return page
 
-    def make(self, folder: Path) -> None:
-        """Make all that is not kept yet in `folder`, the cache's, by several processes if it is much."""
-        missing = [path for path in self.paths if not self._is_kept(path)]
-        workers = min(os.cpu_count() or 1, len(missing) // ALONE_UP_TO)
-        if workers < 2:  # noqa: PLR2004 - one process is this one
-            return
-        command = [sys.executable, "-m", __name__, str(self.repository.root), str(folder), self._url]
-        around = str(Path(__file__).parents[1])
-        path = os.pathsep.join(filter(None, [around, os.environ.get("PYTHONPATH")]))
-        started = [
-            subprocess.Popen([*command, str(number), str(workers)], env={**os.environ, "PYTHONPATH": path})
-            for number in range(workers)
-        ]
-        for each in started:
-            each.wait()
-
-    def _is_kept(self, path: Path) -> bool:
+    def missing(self, path: Path) -> str | None:
+        """Return the key of an entry whose page is to be made and can be kept; None for any other."""
         key = self.key(path)
-        return key is not None and self._cache.holds(digest("page", key))
+        return None if key is None or self.is_kept(key) else key
+
+    def is_kept(self, key: str) -> bool:
+        """Return whether the page of the entry with this key is kept."""
+        return self._cache.holds(digest("page", key))
 
 
 class _Reader(pickle.Unpickler):
@@ -128,17 +122,3 @@ def _outcome_in(kept: bytes) -> Outcome | None:
     except Exception:  # noqa: BLE001 - whatever is wrong with a kept file, it is made again
         return None
     return found if isinstance(found, Outcome) else None
-
-
-def main(root: str, folder: str, url: str, number: str, workers: str) -> None:
-    """Make every `workers`-th entry from the `number`-th on, and keep it."""
-    shop = Workshop(Repository(Path(root)), Cache(Path(folder)), url)
-    for path in shop.paths[int(number) :: int(workers)]:
-        try:
-            shop.page(shop.outcome(path))
-        except (Fault, Faults):
-            continue
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

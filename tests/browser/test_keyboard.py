@@ -25,7 +25,8 @@ LIST = """() => {
     const style = getComputedStyle(each);
     const outline = style.outlineStyle === "none" || !parseFloat(style.outlineWidth) ? "" :
       style.outlineWidth + style.outlineColor;
-    return [outline, style.boxShadow, style.backgroundColor, style.borderColor].join("|");
+    const border = parseFloat(style.borderTopWidth) ? style.borderTopColor : "";
+    return [outline, style.boxShadow, style.backgroundColor, border].join("|");
   });
   window.looks = window.stops.map(window.look);
   return window.stops.length;

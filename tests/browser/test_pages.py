@@ -90,6 +90,18 @@ def test_the_reader_gets_the_scheme_that_the_system_asks_for(seen):
     nothing(seen.of("scheme"))
 
 
+def test_what_slipped_onto_a_page_would_not_run(lab, lab_url, browser):
+    """The policy of a page stops a program that the checks of its text let through."""
+    live = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
+    text = lab.text("entries/plain.html").replace("</article>", f"{live}</article>")
+    page = browser.new_page()
+    page.route("**/entries/plain.html", lambda route: route.fulfill(body=text))
+    page.goto(lab_url + "entries/plain.html", wait_until="networkidle")
+    assert page.locator("article img[src=x]").count() == 1
+    assert page.evaluate("() => typeof window.pwned") == "undefined"
+    page.close()
+
+
 @pytest.mark.parametrize("kind", WRONG)
 def test_the_survey_sees_what_is_wrong(kind, browser, tmp_path, serve):
     """Each check above finds the thing that it is there for, and nothing else on that page."""

@@ -1,0 +1,97 @@
+"""Makes many entries at once by several processes, so that a first build of a long journal uses all cores.
+
+The rule kept here: a helper only keeps what it made and never decides; whatever one of them could not make
+is made again by the build itself, where its faults are heard. All of them end with the build.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from warplog.cache import Cache
+from warplog.fault import Fault, Faults
+from warplog.source import Repository
+from warplog.workshop import Workshop
+
+ENTRIES_AT_LEAST = 40
+_MOMENT = 0.002
+
+
+class Crew:
+    """Helpers for the entries of `shop` that are not kept in `folder` yet."""
+
+    def __init__(self, shop: Workshop, folder: Path, url: str) -> None:
+        self._shop, self._words = shop, [str(shop.repository.root), str(folder), url]
+        self._helpers: list[subprocess.Popen[str]] = []
+        self._makers: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self) -> None:
+        """Start the helpers, if there is enough to do, and wait until all entries are judged. Their
+        pages come later, the newest first.
+        """
+        missing = {path.name: key for path in self._shop.paths if (key := self._shop.missing(path))}
+        names = sorted(missing, reverse=True)
+        workers = min(os.cpu_count() or 1, len(names) // ENTRIES_AT_LEAST)
+        if workers > 1:
+            for number in range(workers):
+                self._start({name: missing[name] for name in names[number::workers]})
+        for helper in self._helpers:
+            if helper.stdout is not None:
+                helper.stdout.readline()
+
+    def _start(self, keys: Mapping[str, str]) -> None:
+        """Start a helper that makes the entries named in `keys`."""
+        around = str(Path(__file__).parents[1])
+        search = os.pathsep.join(filter(None, [around, os.environ.get("PYTHONPATH")]))
+        helper = subprocess.Popen(
+            [sys.executable, "-m", __name__, *self._words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": search},
+            text=True,
+        )
+        self._helpers.append(helper)
+        self._makers |= dict.fromkeys(keys.values(), helper)
+        if helper.stdin is not None:
+            with contextlib.suppress(OSError), helper.stdin as share:
+                json.dump(keys, share)
+
+    def wait_for(self, key: str) -> None:
+        """Wait until what is kept under `key` is there, or its helper has ended without."""
+        helper = self._makers.pop(key, None)
+        while helper is not None and helper.poll() is None and not self._shop.is_kept(key):
+            time.sleep(_MOMENT)
+
+    def close(self) -> None:
+        """End the helpers that are still at work."""
+        for helper in self._helpers:
+            helper.terminate()
+            helper.wait()
+            if helper.stdout is not None:
+                helper.stdout.close()
+        self._helpers, self._makers = [], {}
+
+
+def main(root: str, folder: str, url: str) -> None:
+    """Make the entries whose names and keys come as JSON: first judge all, say so, then write each."""
+    keys = json.load(sys.stdin)
+    shop = Workshop(Repository(Path(root)), Cache(Path(folder)), url, keys=keys)
+    outcomes = []
+    for name in keys:
+        with contextlib.suppress(Fault, Faults):
+            outcomes.append(shop.outcome(shop.repository.root / "entries" / name))
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+    for outcome in outcomes:
+        with contextlib.suppress(Fault):
+            shop.page(outcome)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
