@@ -2,13 +2,12 @@
 
 The rule kept here: a card is painted once and kept under a digest of all that it is made from, the fonts
 and the code that paints too, so that a build paints only what changed and the same journal gives the same
-bytes. A card is written whole or not at all, and one that nobody needs any more is removed.
+bytes. A card is written whole or not at all, and one that is not whole is painted again.
 """
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +15,9 @@ import msgspec
 
 from warplog import card, raster, typeface
 from warplog.address import SITE_CARD, card_address
+from warplog.cache import FOLDER
 from warplog.card import Card, Painter
+from warplog.fault import Fault
 from warplog.journal import Journal, Outcome
 from warplog.outline import Line, headline_words, lines, plain, tally
 from warplog.site import Site
@@ -27,22 +28,20 @@ _PAINTED_BY = (card, raster, typeface)
 def cards(journal: Journal, site: Site, fonts: Path, kept: Path) -> dict[str, Path]:
     """Return the file of each card by its address on the site.
 
-    `fonts` is the folder of the site's fonts, `kept` one for files that may be lost at any time. Raises
-    Fault where a font cannot be read.
+    `fonts` is the folder of the site's fonts, `kept` that of the cache. Raises Fault where a font cannot
+    be read or a card cannot be written.
     """
     wanted = {card_address(each.entry.slug): entry_card(each, site) for each in journal.outcomes}
     wanted[SITE_CARD] = site_card(journal, site)
     made_by = _digest(fonts)
-    kept.mkdir(parents=True, exist_ok=True)
     paths = {address: kept / _name(each, made_by) for address, each in wanted.items()}
     missing = {
-        paths[address]: each for address, each in wanted.items() if not paths[address].exists()
+        paths[address]: each for address, each in wanted.items() if not _held(paths[address])
     }
     if missing:
         painter = Painter(fonts)
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             list(threads.map(lambda item: _write(item[0], painter.paint(item[1])), missing.items()))
-        _forget(kept, paths.values())
     return paths
 
 
@@ -91,17 +90,28 @@ def _digest(fonts: Path) -> str:
 
 def _name(each: Card, made_by: str) -> str:
     content = made_by.encode() + msgspec.json.encode(each)
-    return f"{hashlib.sha256(content).hexdigest()[:32]}.png"
+    name = hashlib.sha256(content).hexdigest()
+    return f"{name[:2]}/{name[2:32]}.png"
+
+
+def _held(path: Path) -> bool:
+    """Return whether a whole card is at `path`, and note that it was used."""
+    try:
+        whole = raster.is_whole(path.read_bytes())
+        if whole:
+            path.touch()
+    except OSError:
+        return False
+    return whole
 
 
 def _write(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    Path(name).replace(path)
-
-
-def _forget(kept: Path, used: Iterable[Path]) -> None:
-    """Remove the cards that this journal does not use: a draft of a title, an older number."""
-    for path in set(kept.glob("*.png")) - set(used):
-        path.unlink(missing_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).replace(path)
+    except OSError as error:
+        problem = f"the card of a page cannot be written ({error.strerror})"
+        raise Fault(FOLDER, problem, "remove what stands in the way there") from None

@@ -18,6 +18,7 @@ from warplog.typeface import Piece, Typeface
 SHADES = 16
 _KEPT = 8000
 _FASTEST = 1
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 class Ink(IntEnum):
@@ -105,7 +106,7 @@ class Raster:
             (b"IDAT", zlib.compress(self._image.tobytes(), _FASTEST)),
             (b"IEND", b""),
         )
-        return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks)
+        return SIGNATURE + b"".join(_chunk(*chunk) for chunk in chunks)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -118,3 +119,17 @@ def _shaded(piece: Piece, ink: Ink) -> Image.Image:
 def _chunk(kind: bytes, content: bytes) -> bytes:
     checked = kind + content
     return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+
+def is_whole(content: bytes) -> bool:
+    """Return whether `content` is a PNG whose chunks are all there and fit their checksums."""
+    if not content.startswith(SIGNATURE):
+        return False
+    place, kind = len(SIGNATURE), b""
+    while place < len(content):
+        end = place + 8 + int.from_bytes(content[place : place + 4], "big")
+        kind, checked = content[place + 4 : place + 8], content[place + 4 : end]
+        if content[end : end + 4] != struct.pack(">I", zlib.crc32(checked)):
+            return False
+        place = end + 4
+    return kind == b"IEND" and place == len(content)
