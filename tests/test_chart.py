@@ -155,6 +155,8 @@ def test_how_round_a_size_is(value, expected):
         ((0.0, 20_000.0), "rows", ("0", "20k"), "it, rows"),
         ((2.0, 3.0), "", ("2", "3"), "it"),
         ((0.0,), "s", ("0",), "it, s"),
+        ((1e-250, 2e-250), "s", ("1e-250", "2e-250"), "it, s"),
+        ((1e250, 2e250), "B", ("1e+250", "2e+250"), "it, B"),
     ],
 )
 def test_ticks_are_short_and_the_unit_is_said_once(ticks, unit, words, title):

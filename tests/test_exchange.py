@@ -7,8 +7,9 @@ import jsonschema
 import msgspec
 import pytest
 from factory import FRONT, Lab, lab_with_entry, measured, timed
+from pages import publish_b200
 
-from warplog import exchange
+from warplog import evidence, exchange
 from warplog.claim import Verdict, compare
 from warplog.dataset import Dataset, schema
 from warplog.evidence import Archive
@@ -30,9 +31,9 @@ def journal_of(lab):
     return journal
 
 
-def files(lab, cards=None):
+def files(lab, cards=None, site=SITE):
     """Every file for machines by its address, as text."""
-    found = exchange.files(journal_of(lab), SITE, cards or {})
+    found = exchange.files(journal_of(lab), site, cards or {})
     return {
         address: content if isinstance(content, str) else content.decode()
         for address, content in found
@@ -113,6 +114,33 @@ def test_a_disturbed_record_says_by_what(tmp_path):
     lab.publish(lab.artifact(), timed(batch=31), disturbed=["another process on the GPU"])
     lab.entry()
     assert dataset(lab).entries[0].devices[0].disturbed == ["another process on the GPU"]
+
+
+def test_a_record_of_an_older_protocol_is_marked(lab, monkeypatch):
+    assert not dataset(lab).entries[0].devices[0].older_protocol
+    monkeypatch.setattr(evidence, "PROTOCOL", 2)
+    assert dataset(lab).entries[0].devices[0].older_protocol
+    assert "12× (older protocol)." in files(lab)["llms.txt"]
+
+
+def test_a_claim_on_which_records_contradict_each_other_is_disputed(lab):
+    assert not dataset(lab).entries[0].claims[0].disputed
+    publish_b200(lab)
+    assert dataset(lab).entries[0].claims[0].disputed
+    assert "12× (disputed)." in files(lab)["llms.txt"]
+
+
+def test_a_site_without_an_address_names_none(lab):
+    found = files(lab, site=Site("Warplog", "A journal.", ""))
+    assert sorted(found) == ["llms.txt", "robots.txt", "site.json", "site.schema.json"]
+    assert found["robots.txt"] == "User-agent: *\nAllow: /\n"
+    assert "feed" not in found["llms.txt"]
+    data = json.loads(found["site.json"])
+    jsonschema.validate(data, json.loads(found["site.schema.json"]))
+    (item,) = data["entries"]
+    assert data["url"] is data["devices"][0]["url"] is item["url"] is None
+    assert item["claims"][0]["url"] is item["devices"][0]["record_url"] is None
+    assert item["address"] == "entries/one-sum.html"
 
 
 def test_a_device_without_a_record_has_none(tmp_path):

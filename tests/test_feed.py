@@ -60,7 +60,27 @@ def test_a_stale_record_shows_no_number(lab):
     lab.artifact(kernel="changed = True\n")
     html = json_feed(lab)["items"][0]["content_html"]
     assert "12×" not in html
-    assert "stale record" in html
+    assert "stale" in html
+
+
+def test_all_that_must_be_said_of_a_number_stands_beside_it(lab, monkeypatch):
+    monkeypatch.setattr(evidence, "PROTOCOL", 2)
+    artifact = lab.repository.artifact("row-sum")
+    again = [*timed(batch=31)[:1], measured("latency", "peer", [1e-5] * 6, batch=31)]
+    changes = {"disturbed": ["a kettle boiled"], "recorded": "2026-12-03T10:15:00Z"}
+    lab.publish(artifact, again, **changes)
+    html = json_feed(lab)["items"][0]["content_html"]
+    assert "disturbed, older protocol, disputed</td>" in html
+
+
+def test_an_interval_is_left_out_only_where_all_runs_are_equal(lab):
+    artifact = lab.repository.artifact("row-sum")
+    kernel = measured("latency", "kernel", [1e-5] * 6, batch=31)
+    for last, shown in ((1.2e-4, "<td>12×</td>"), (1.20001e-4, "<td>12× (12.0×)</td>")):
+        peer = measured("latency", "peer", [1.2e-4] * 5 + [last], batch=31)
+        day = "3" if last == 1.2e-4 else "4"
+        lab.publish(artifact, [kernel, peer], recorded=f"2026-12-0{day}T10:15:00Z")
+        assert shown.replace("12× (", "12.0× (") in json_feed(lab)["items"][0]["content_html"]
 
 
 def test_the_image_is_there_only_where_the_card_is(lab):

@@ -17,7 +17,7 @@ from factory import H200, Lab, measured, record_of, timed
 from warplog.block import FigureBlock, read_block
 from warplog.evidence import Evidence
 from warplog.fault import Fault
-from warplog.figure import draw, panels
+from warplog.figure import draw, drawn, panels
 from warplog.passage import Passage
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -210,6 +210,14 @@ def test_a_subject_of_one_size_is_a_dot_with_its_whisker_beside_the_lines_of_oth
     own = [line.get("points").split() for name, line in lines(chart) if name == "wl-s0"]
     assert [len({point.split(",")[0] for point in points}) for points in own] == [1, 1]
     assert len(marks(chart, "wl-point")) == 3
+
+
+@pytest.mark.parametrize(("many", "fewest"), [(299, 299), (301, 100), (3000, 100)])
+def test_lines_of_any_length_have_a_dot_for_each_place_that_is_drawn(evidence, many, fewest):
+    rows = [measured("latency", "kernel", [1e-5] * 6, batch=size) for size in range(1, many + 1)]
+    chart = the_chart(block(subjects=["kernel"]), evidence(rows))
+    ((_, line),) = [each for each in lines(chart) if each[0] == "wl-s0"]
+    assert len(marks(chart, "wl-point")) == len(line.get("points").split()) >= fewest
 
 
 def test_a_subject_that_failed_everywhere_cannot_be_drawn(evidence):
@@ -489,13 +497,65 @@ def test_several_panels_are_narrow_and_named(evidence, many, width):
 
 def test_a_device_that_did_not_measure_it_has_no_panel(evidence, two):
     other = evidence([measured("rows", "kernel", [1], unit="rows", batch=1)])
-    assert len(panels(block(), [two, other])) == 1
+    assert len(drawn(panels(block(), [two, other]))) == 1
 
 
 def test_a_stale_record_is_not_drawn(evidence, two):
     old = evidence(timed(batch=1), changed=("kernel.py",))
-    assert len(panels(block(), [two, old])) == 1
+    assert len(drawn(panels(block(), [two, old]))) == 1
+    assert "Not drawn on NVIDIA H200: the record is stale: kernel.py changed" in html(
+        block(), two, old
+    )
     assert "figure: cannot be drawn: the record is stale" in fault(block(), old)
+
+
+KINDS = [
+    block(),
+    block(kind="ratios", metric="speedup", over="base"),
+    block(kind="bars"),
+    block(kind="curve", axis="batch"),
+]
+
+
+@pytest.mark.parametrize("asked", KINDS, ids=lambda each: each.kind)
+@pytest.mark.parametrize("lost", ["kernel", "peer"])
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_device_where_one_subject_has_no_point_keeps_the_others_and_names_it(
+    evidence, asked, lost, failed
+):
+    rows = [*timed(batch=1), *timed(batch=31)]
+    rows += [measured("latency", "base", [2e-5] * 6, batch=size) for size in (1, 31)]
+    rest = [each for each in rows if each.subject != lost]
+    if failed:
+        rest += [measured("latency", lost, None, failed="differs", batch=size) for size in (1, 31)]
+    text = html(asked, evidence(rows), evidence(rest, gpu="H100"))
+    assert len(charts(text)) == 2
+    said = "failed" if failed else "not measured"
+    assert f'<th scope="row">{lost}</th>' in text
+    assert f'<td colspan="3">{said}</td>' in text
+    assert f"{lost}: {said}." in charts(text)[1].find(f"{SVG}desc").text
+    caption = f"failed: {lost} at batch=1 (H100)" if failed else f"Not measured: {lost} (H100)"
+    assert caption in text
+
+
+def test_a_device_that_has_nothing_to_draw_is_named_with_the_reason(evidence, two):
+    names = ("kernel", "peer")
+    wrong = [measured("latency", name, None, failed="<b> differs", batch=1) for name in names]
+    text = html(block(), two, evidence(wrong, gpu="H100"))
+    assert "Not drawn on H100: &#x27;kernel&#x27; failed: &lt;b&gt; differs." in text
+
+
+def test_a_subject_that_no_device_measured_is_a_fault(two):
+    assert "the record has no latency of 'ghost'" in fault(block(subjects=["kernel", "ghost"]), two)
+
+
+def test_a_failed_size_is_spelled_as_a_measured_one(evidence):
+    rows = [measured("rows", "kernel", [1], unit="rows", size=2.0)]
+    wrong = [measured("rows", "peer", None, unit="rows", failed="differs", size=2.0)]
+    rows += [measured("rows", "peer", [1], unit="rows", size=4)]
+    (panel,) = panels(bars(metric="rows"), [evidence([*rows, *wrong])])
+    assert [each.label for each in panel.failed] == ["2"]
+    assert panel.series[0].points[0].label == "2"
 
 
 def test_devices_that_counted_in_different_units_cannot_share_an_axis(evidence):

@@ -6,7 +6,7 @@ import pytest
 from factory import H200, Lab, measured
 from shelf import golden, html, journal, shelf, write_ceilings, write_entry, write_record
 
-from warplog import gpu
+from warplog import evidence, gpu
 from warplog.journal import Journal
 from warplog.quantity import ceiling
 from warplog.summit import ceiling_of, launches, operations
@@ -97,6 +97,16 @@ def test_the_ceilings_lead_to_their_record_and_to_the_entry_that_tells_of_them(t
     write_entry(lab, "ceilings", claims={})
     page = html(gpu.pages(journal(lab))["gpus/nvidia-h200.md"])
     assert 'href="../entries/ceilings.html"' in page
+
+
+def test_what_must_be_said_of_the_record_of_ceilings_stands_beside_them(tmp_path, monkeypatch):
+    lab = shelf(tmp_path)
+    assert "Of these ceilings" not in html(gpu.pages(journal(lab))["gpus.md"])
+    monkeypatch.setattr(evidence, "PROTOCOL", 2)
+    write_ceilings(lab, disturbed=["a kettle boiled"], recorded="2026-12-03T10:15:00Z")
+    pages = gpu.pages(journal(lab))
+    for name in ("gpus.md", "gpus/nvidia-h200.md"):
+        assert "Of these ceilings: disturbed, older protocol." in html(pages[name])
 
 
 def test_a_fact_that_the_record_lacks_is_not_shown(tmp_path):

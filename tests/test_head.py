@@ -64,6 +64,23 @@ def test_runs_that_do_not_differ_are_the_same(tmp_path):
     assert ">the same in 6 runs</p>" in columns(lab)[0]
 
 
+def test_runs_that_differ_beyond_what_shows_are_alike_and_not_the_same(tmp_path):
+    lab = Lab(tmp_path / "lab")
+    kernel = [1e-4, 1e-4, 1.0002e-4, 1e-4, 1e-4, 1e-4]
+    rows = [measured("latency", "kernel", kernel, batch=31), slow(20, batch=31)[1]]
+    lab.publish(lab.artifact(), rows)
+    lab.entry()
+    assert ">alike to three digits in 6 runs</p>" in columns(lab)[0]
+
+
+def test_an_interval_from_below_zero_has_two_ends(tmp_path):
+    lab = Lab(tmp_path / "lab")
+    drift = measured("drift", "kernel", [-5, -3, -4, -4, -4, -4], unit="degrees", batch=31)
+    lab.publish(lab.artifact(), [*timed(batch=31), drift])
+    lab.entry(FRONT + "  drift: {metric: drift, subject: kernel}\nheadline: drift\n")
+    assert ">-5 to -3 degrees over 6 runs</p>" in columns(lab)[0]
+
+
 def test_a_headline_over_several_workloads_says_how_many_and_is_set_smaller(tmp_path):
     lab = Lab(tmp_path / "lab")
     lab.publish(lab.artifact(), [*timed(batch=1), *slow(1900, batch=2)])
@@ -140,6 +157,12 @@ def test_many_signs_can_be_skipped(lab):
     text = head(outcome(lab))
     target = re.search(r'class="wl-skip" href="#(\w+)"', text)[1]
     assert text.index(f'id="{target}"') > text.rindex("wl-dot")
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_gpu_without_a_name_is_called_as_its_folder(lab, name):
+    publish_b200(lab, environment=on(lab.artifact(), B200 | {"name": name}))
+    assert "<strong>nvidia-b200</strong>" in columns(lab)[1]
 
 
 def test_the_head_comes_first(lab):

@@ -53,6 +53,41 @@ def test_a_refutation_that_rounding_hides_says_so(tmp_path, peer, note):
     assert ("outside by less than three digits show" in shown(lab)) is note
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "bounds", "note"),
+    [
+        (9.998, 12, "at_least: 10", True),  # inconclusive, and 10.0 to 12.0 would look supported
+        (9.98, 12, "at_least: 10", False),
+        (10, 12, "at_least: 10", False),
+        (8, 10, "at_least: 10", False),  # 10 is within
+        (11, 12.0004, "at_most: 12", True),
+        (12.0004, 14, "at_most: 12", True),
+        (0.99994, 0.99994, "at_least: 1", True),
+        (12, 12.04, "equals: 12", True),
+    ],
+)
+def test_an_end_outside_that_shows_as_the_bound_says_so(tmp_path, low, high, bounds, note):
+    lab = Lab(tmp_path / "lab")
+    runs = [low, high, high, high, high, high]
+    lab.publish(lab.artifact(), [measured("speed", "kernel", runs, unit="ratio", batch=31)])
+    front = FRONT.replace("at_least: 10", bounds).replace("metric: speedup", "metric: speed")
+    lab.entry(front.replace("    over: peer\n", ""))
+    assert ("outside by less than three digits show" in shown(lab)) is note
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "bound"), [("rows", 12_345, 12_346), ("fraction", 0.99999, 1)]
+)
+def test_an_end_that_shows_outside_needs_no_note(tmp_path, unit, value, bound):
+    """Whole counts and fractions close to all show more than three digits."""
+    lab = Lab(tmp_path / "lab")
+    lab.publish(lab.artifact(), [measured("part", "kernel", [value] * 6, unit=unit, batch=31)])
+    front = FRONT.replace("at_least: 10", f"at_least: {bound}")
+    lab.entry(front.replace("metric: speedup", "metric: part").replace("    over: peer\n", ""))
+    assert "refuted" in row(shown(lab), "fast")
+    assert "outside by less" not in shown(lab)
+
+
 def test_a_measurement_of_one_run_says_so_wherever_it_shows(tmp_path):
     """Nsight Compute counts in one process of its own, beside the six."""
     lab = Lab(tmp_path / "lab")
@@ -258,6 +293,16 @@ def test_a_number_with_one_record_has_no_history(lab):
 def test_records_that_agree_need_one_line(lab):
     publish_later(lab, timed(batch=31))
     assert '<div class="wl-about">2 records agree</div>' in row(shown(lab), "fast")
+
+
+def test_records_that_did_not_measure_it_agree_on_nothing(tmp_path):
+    lab = Lab(tmp_path / "lab")
+    for day in (2, 3):
+        publish_later(lab, [measured("rows", "kernel", [0] * 6, unit="rows", batch=31)], day)
+    lab.entry()
+    found = row(shown(lab), "fast")
+    assert '<div class="wl-about">not measured in 2 records</div>' in found
+    assert "agree" not in found
 
 
 def test_the_history_of_a_number_is_newest_first_with_interval_and_verdict(lab):

@@ -5,7 +5,7 @@ import re
 from factory import Lab
 from shelf import copies, golden, html, journal, shelf, write_entry, write_record
 
-from warplog import matrix
+from warplog import evidence, matrix
 from warplog.journal import Journal
 
 
@@ -55,6 +55,18 @@ def test_a_device_without_a_record_has_a_column_where_an_entry_is_about_it(tmp_p
 def test_a_stale_record_says_so_in_its_column(tmp_path):
     cells = dict(rows(matrix.page(journal(shelf(tmp_path)))))["data-entry", "third"]
     assert "2 claims; stale" in cells[0]
+
+
+def test_every_mark_of_a_record_stands_in_the_row_of_its_entry(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "PROTOCOL", 2)
+    cells = dict(rows(matrix.page(journal(shelf(tmp_path)))))["data-entry", "second"]
+    assert "2 claims; disturbed; older protocol" in cells[2]
+
+
+def test_a_disputed_claim_says_so_in_its_row(tmp_path):
+    text = html(matrix.page(journal(shelf(tmp_path))))
+    disputed = re.findall(r'data-claim="([^"]*)"><th[^>]*><a[^<]*</a><span[^>]*>disputed', text)
+    assert disputed == ["second#fast", "first#fast"]
 
 
 def test_claims_beyond_the_limit_are_counted_in_the_row_of_their_entry(tmp_path):

@@ -4,11 +4,12 @@ import re
 
 import pytest
 from factory import FRONT, Lab, lab_with_entry, timed
-from pages import outcome, publish_b200, publish_later, row, shown, slow
+from pages import B200, outcome, publish_b200, publish_later, row, shown, slow
+from shelf import journal, shelf, write_entry, write_record
 
 from warplog import evidence, notice
 from warplog.history import disputes, pasts
-from warplog.notice import notices
+from warplog.notice import caveats, notices
 
 
 @pytest.fixture
@@ -115,3 +116,16 @@ def test_many_disputed_claims_are_folded(lab):
     assert text.index("<summary>Which</summary>") < text.index(
         '<a href="#fast-2">fast-2</a>: supported'
     )
+
+
+def test_what_a_reader_must_know_of_a_device_is_said_in_words(tmp_path, monkeypatch):
+    lab = shelf(tmp_path)
+    write_record(lab, "fourth", B200, disturbed=["run 1: thermal slowdown"])
+    write_entry(lab, "fourth", device="nvidia-b200")
+    fourth, third, *_ = journal(lab).outcomes
+    assert caveats(fourth.own) == ["disturbed"]
+    assert caveats(third.own) == ["no record yet"]
+    assert caveats(third.columns[1]) == ["stale: kernel.py changed"]
+    monkeypatch.setattr(evidence, "PROTOCOL", 2)
+    assert caveats(fourth.own) == ["disturbed", "older protocol"]
+    assert caveats(third.columns[1]) == ["stale: kernel.py changed", "older protocol"]

@@ -6,7 +6,7 @@ from html import unescape
 
 import msgspec
 import pytest
-from factory import BODY, FRONT, KERNEL, Lab, lab_with_entry, record_of, timed
+from factory import BODY, FRONT, KERNEL, Lab, lab_with_entry, measured, record_of, timed
 from pages import EVIL, Tags, page_of, publish_b200, publish_evil, publish_later, shown
 
 from warplog.fault import Fault
@@ -120,6 +120,17 @@ def test_a_page_without_a_record_has_no_strip_and_no_provenance(tmp_path):
     assert "Figure 1, Flat, waits for a record" in text
     assert "{#provenance}" not in text
     assert "wl-strip" not in text
+
+
+def test_a_figure_links_only_the_records_that_it_draws(lab):
+    wrong = [measured("latency", "kernel", None, failed="differs", batch=31)]
+    artifact = lab.repository.artifact("row-sum")
+    lab.publish(artifact, wrong, device="nvidia-b200")
+    figure = "kind: bars\nmetric: latency\naxis: batch\nsubjects: [kernel]\ntitle: Flat\n"
+    lab.entry(body=f"{BODY}\n```figure\n{figure}```\n")
+    (source,) = re.findall(r'<span class="wl-about">Source: (.*?)</span>', shown(lab))
+    assert "nvidia-h200" in source
+    assert "nvidia-b200" not in source
 
 
 def test_what_is_related_ends_the_page(lab):

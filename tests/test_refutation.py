@@ -3,7 +3,7 @@
 from factory import Lab
 from shelf import CLAIMS, copies, golden, html, journal, shelf, write_entry, write_record
 
-from warplog import refutation
+from warplog import evidence, refutation
 from warplog.journal import Journal
 
 
@@ -23,6 +23,24 @@ def test_it_says_on_which_gpu_it_held_and_on_which_not(tmp_path):
     item = page.partition('href="entries/first.html#fast"')[2].partition("</li>")[0]
     assert "</span> supported</span> 12.0× on H200<br>" in item
     assert "</span> refuted</span> 5.99\u20136.01× on B200<" in item
+
+
+def test_what_must_be_said_of_a_record_stands_beside_its_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "PROTOCOL", 2)
+    page = html(refutation.page(journal(shelf(tmp_path))))
+    item = page.partition('href="entries/second.html#fast"')[2].partition("</li>")[0]
+    assert 'on H200 <span class="wl-about">older protocol</span><br>' in item
+    assert 'on RTX 5090 <span class="wl-about">disturbed, older protocol</span>' in item
+    assert '<div class="wl-about">disputed between records</div>' in item
+
+
+def test_the_address_of_a_report_is_written_as_on_its_entry(tmp_path):
+    lab = Lab(tmp_path)
+    write_record(lab, "plain", faster=0.5)
+    reported = CLAIMS["fast"]["reported"] | {"url": "https://x.example/a b?c&d"}
+    write_entry(lab, "plain", claims={"fast": CLAIMS["fast"] | {"reported": reported}})
+    page = html(refutation.page(journal(lab)))
+    assert '<a href="https://x.example/a%20b?c&amp;d" rel="noopener">a post</a>' in page
 
 
 def test_a_refutation_without_a_cause_says_that_it_is_not_explained(tmp_path):

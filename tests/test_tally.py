@@ -3,11 +3,10 @@
 from collections import Counter
 
 import pytest
-from shelf import B200, journal, shelf, write_entry, write_record
 
 from warplog.claim import Judgement, Verdict
 from warplog.journal import Column
-from warplog.tally import caveats, in_words, plural, short_name, sum_badge, sum_glyph, summary
+from warplog.tally import in_words, plural, short_name, sum_badge, sum_glyph, summary
 
 SUPPORTED, REFUTED = Judgement(Verdict.SUPPORTED), Judgement(Verdict.REFUTED)
 
@@ -61,13 +60,3 @@ def test_a_count_agrees_with_its_noun(count, words):
 )
 def test_a_gpu_is_called_without_its_maker(name, short):
     assert short_name(name) == short
-
-
-def test_what_a_reader_must_know_is_said_in_words(tmp_path):
-    lab = shelf(tmp_path)
-    write_record(lab, "fourth", B200, disturbed=["run 1: thermal slowdown"])
-    write_entry(lab, "fourth", device="nvidia-b200")
-    fourth, third, *_ = journal(lab).outcomes
-    assert caveats(fourth.own) == ["disturbed"]
-    assert caveats(third.own) == ["no record yet"]
-    assert caveats(third.columns[1]) == ["stale: kernel.py changed"]

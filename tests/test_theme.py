@@ -210,3 +210,10 @@ def test_every_colour_of_text_can_be_read_on_paper_on_panels_and_on_its_tint(wor
 def test_the_colours_that_are_checked_are_all_that_there_are():
     assert len(WORDS) == 13
     assert set(re.findall(r"--wl-([\w-]+): light-dark", BASE)) == set(TOKENS)
+
+
+def test_a_site_without_an_address_leads_to_no_feed(tmp_path):
+    site = built(tmp_path, site_url="")
+    for name in ("index.html", "404.html"):
+        assert "feed" not in (site / name).read_text("utf-8")
+    assert not list(site.glob("feed*"))

@@ -36,6 +36,11 @@ def test_both_ends_of_an_interval_share_the_prefix_of_the_larger():
     assert pretty_interval(Interval(9.0e-4, 1.1e-3), "s") == "0.900–1.10 ms"
 
 
+def test_an_interval_from_below_zero_has_a_word_between_its_ends():
+    assert pretty_interval(Interval(-5, -3), "degrees") == "-5 to -3 degrees"
+    assert pretty_interval(Interval(-5, 3), "degrees") == "-5 to 3 degrees"
+
+
 def test_an_interval_that_looks_like_one_number_is_written_as_one():
     assert pretty_interval(Interval(33.11e-6, 33.12e-6), "s") == "33.1 µs"
     assert pretty_interval(Interval(0, 0), "rows") == "0 rows"
@@ -52,7 +57,12 @@ def test_an_interval_that_looks_like_one_number_is_written_as_one():
         (123_456.5, "rows", "123\u202f000 rows"),
         (1e7, "", "10\u202f000\u202f000"),
         (1e21, "B", "1 ZB"),
-        (1e300, "B", "1.00e+270 QB"),
+        (1e300, "B", "1.00e+300 B"),
+        (9.996e32, "B", "1.00e+33 B"),
+        (1e-264, "s", "1.00e-264 s"),
+        (5e-324, "s", "4.94e-324 s"),
+        (9.996e-19, "s", "1.00 as"),
+        (1e40, "s", "1.00e+40 s"),
     ],
 )
 def test_only_whole_counts_have_more_than_three_digits(value, unit, words):

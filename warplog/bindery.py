@@ -59,6 +59,10 @@ class Bindery:
         self._kept[place] = kept
         return ""
 
+    def has_open(self, place: str) -> bool:
+        """Return whether the prose of the entry `place` was given out, and its page is to be bound."""
+        return place in self._pages
+
     def bind(
         self,
         outcome: Outcome,

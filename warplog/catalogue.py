@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from warplog.address import device_address, entry_address, tag_address
 from warplog.journal import Column, Outcome
-from warplog.notice import marks
+from warplog.notice import caveats, marks
 from warplog.output import plain_words
-from warplog.tally import MIXED, caveats, gpu_words, in_words, sum_badge, sum_glyph, summary
+from warplog.tally import MIXED, gpu_words, in_words, sum_badge, sum_glyph, summary
 
 _COLUMNS_AT_MOST = 5
 

@@ -35,6 +35,7 @@ class Crew:
         pages come later, the newest first.
         """
         missing = {path.name: key for path in self._shop.paths if (key := self._shop.missing(path))}
+        self._shop.before_page = self.wait_for
         names = sorted(missing, reverse=True)
         workers = min(os.cpu_count() or 1, len(names) // ENTRIES_AT_LEAST)
         if workers > 1:

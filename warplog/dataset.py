@@ -53,12 +53,14 @@ class Judged(Struct, frozen=True, forbid_unknown_fields=True):
 class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     """One falsifiable sentence, what it is measured by, and the verdict on each device.
 
-    `url` is the address to cite. `workload` may name only some sizes: the claim then speaks of all
-    workloads that match. `cause` says in a line why a refuted claim did not hold, if it is known.
+    `url` is the address to cite, null where the site has none. `workload` may name only some sizes: the
+    claim then speaks of all workloads that match. `cause` says in a line why a refuted claim did not hold,
+    if it is known. `disputed` says that records of this very source have opposite verdicts, on one device
+    or on several.
     """
 
     id: str
-    url: str
+    url: str | None
     says: str
     metric: str
     subject: str
@@ -67,6 +69,7 @@ class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     bounds: Bounds
     reported: Report | None
     cause: str | None
+    disputed: bool
     judged: list[Judged]
 
 
@@ -74,7 +77,8 @@ class Proof(Struct, frozen=True, forbid_unknown_fields=True):
     """The record of one device that an entry is judged by; null where it has none.
 
     A stale record was measured from other source than the entry shows: no verdict rests on it.
-    `disturbed` says in words what else the GPU was doing; `changed` names the files that differ.
+    `record_url` is null too where the site has no address. `disturbed` says in words what else the GPU was
+    doing; `changed` names the files that differ.
     """
 
     device: str
@@ -91,13 +95,14 @@ class Proof(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. `address` leads from the site's top, `url` from anywhere; `device` is the device whose
-    numbers the prose shows; `headline` is the claim or value that the page opens with.
+    """One entry. `address` leads from the site's top, `url` from anywhere: null where the site
+    has no address of its own. `device` is the device whose numbers the prose shows; `headline` is the claim
+    or value that the page opens with.
     """
 
     slug: str
     address: str
-    url: str
+    url: str | None
     title: str
     date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     tags: list[str]
@@ -110,12 +115,12 @@ class Item(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
-    """A device that any entry was measured on."""
+    """A device that any entry was measured on; `url` is null where the site has no address."""
 
     device: str
     name: str
     address: str
-    url: str
+    url: str | None
 
 
 class Counts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,12 +136,14 @@ class Counts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Head(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file says of the journal as a whole."""
+    """What the file says of the journal as a whole. `url` is the address of the site, null where it was built
+    for no address: then every `url` in the file is null.
+    """
 
     schema: Literal[1]
     name: str
     description: str
-    url: str
+    url: str | None
     counts: Counts
     devices: list[Gpu]
 

@@ -66,8 +66,10 @@ def _rows(panel: Panel, frame: Frame, shared: Workload, *, several: bool) -> Ite
     opened = f"<tr><td>{escape(clean(panel.device))}</td>" if several else "<tr>"
     for each in panel.series:
         subject = f'{opened}<th scope="row">{escape(clean(each.subject))}</th>'
-        every = _every(len(each.points))
-        for point in (*each.points[:-1:every], each.points[-1]):
+        if each.missing:
+            yield f'{subject}<td>–</td><td colspan="3">not measured</td></tr>'
+        every = _every(len(each.points)) or 1
+        for point in (*each.points[:-1:every], *each.points[-1:]):
             middle, spread = written_html(point, frame.unit)
             yield (
                 f"{subject}<td>{_workload(point.workload, shared)}</td><td>{middle}</td>"

@@ -17,7 +17,7 @@ from warplog.unit import pretty, pretty_interval
 from warplog.workload import spell
 
 _ONE_BY_ONE = 6
-_SHORT, _BRIEF = 40, 500.0
+_SHORT, _BRIEF, _SENTENCE = 40, 500.0, 1000.0
 
 
 @lru_cache(maxsize=4096)
@@ -91,6 +91,8 @@ def _course(series: Series, frame: Frame) -> str:
     def told(point: Point) -> str:
         return f"{written(point, unit)[0]}{_at(point, frame.size_name)}"
 
+    if not points:
+        return "not measured" if series.missing else "failed"
     if len(points) == 1:
         return told(points[0])
     if frame.size is None and len(points) <= _ONE_BY_ONE:
@@ -135,6 +137,24 @@ def failures_of(panels: Sequence[Panel]) -> list[str]:
         for panel in panels
         for each in panel.failed
     ]
+
+
+def missing_of(panels: Sequence[Panel]) -> list[str]:
+    """Return which devices are not drawn, which subjects were not measured on the others, and why."""
+    return [
+        f"Not drawn on {_brief(panel.device)}: {_reason(panel.missing)}"
+        for panel in panels
+        if panel.missing
+    ] + [
+        f"Not measured: {_brief(each.subject)} ({_brief(panel.device)}), {_reason(each.missing)}"
+        for panel in panels
+        for each in panel.series
+        if each.missing
+    ]
+
+
+def _reason(text: str) -> str:
+    return isolated(shortened(text, _SENTENCE).rstrip("."))
 
 
 def unbounded_of(panels: Sequence[Panel]) -> list[str]:

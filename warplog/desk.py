@@ -25,8 +25,8 @@ class Desk:
     journal: Journal
     faults: list[Fault]
 
-    def __init__(self, contents: Contents) -> None:
-        self._contents = contents
+    def __init__(self) -> None:
+        self._contents = Contents()
         self._read: dict[Path, Outcome | Faults] = {}
 
     def open(self, repository: Repository, cache: Cache, url: str) -> Workshop:
@@ -36,8 +36,8 @@ class Desk:
         self._read = {}
         return self.shop
 
-    def read(self) -> None:
-        """Read what is not read yet."""
+    def read(self) -> list[Fault]:
+        """Read what is not read yet, and return all that is wrong."""
         self.journal, self.faults = read_journal(self.shop.archive, self._outcome)
         known = {each.entry.artifact: each.known for each in self.journal.outcomes}
         for artifact in self.shop.repository.artifacts():
@@ -46,6 +46,7 @@ class Desk:
                 self.faults += found.faults
             except Fault as fault:
                 self.faults.append(fault)
+        return self.faults
 
     def take_in(self, changed: set[Path]) -> bool:
         """Read anew what rests on the files `changed`; False where a page comes or goes, or where too
@@ -67,9 +68,18 @@ class Desk:
         self.read()
         return before == self._shown
 
-    def faults_of(self, outcome: Outcome) -> list[Fault]:
-        """Return what is wrong with the records of an entry."""
-        return list(outcome.known.faults)
+    @property
+    def faults_by_place(self) -> dict[str, list[Fault]]:
+        """The faults by the file that they are in."""
+        found: dict[str, list[Fault]] = {}
+        for fault in self.faults:
+            found.setdefault(fault.place.partition(":")[0], []).append(fault)
+        return found
+
+    def faults_at(self, place: str) -> list[Fault]:
+        """Return what is wrong with the entry `place`: its own faults, else those of its records."""
+        outcome = self.journal.by_place.get(place)
+        return list(outcome.known.faults) if outcome else self.faults_by_place.get(place, [])
 
     @property
     def _shown(self) -> set[Path]:
@@ -96,7 +106,9 @@ class Desk:
 def _artifact(path: Path, root: Path) -> str | None:
     """Return the artifact that a file belongs to; None where it belongs to none."""
     parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
-    return parts[1] if parts[:1] == ("artifacts",) and len(parts) > len(("artifacts", "x")) else None
+    return (
+        parts[1] if parts[:1] == ("artifacts",) and len(parts) > len(("artifacts", "x")) else None
+    )
 
 
 def _rests_on(path: Path, found: Outcome | Faults) -> str | None:

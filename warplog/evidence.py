@@ -40,7 +40,7 @@ class Evidence:
     def name(self) -> str:
         """The GPU's own name where the record has it, else the device's folder."""
         gpu = self.record.environment.gpu or {}
-        return str(gpu.get("name", self.record.device))
+        return str(gpu.get("name", "")).strip() or self.record.device
 
     @property
     def fresh(self) -> bool:

@@ -18,13 +18,15 @@ def files(
 ) -> Iterator[tuple[str, str | bytes]]:
     """Yield the address from the site's top and the content of each file for machines.
 
-    `cards` are the files of the pictures by address; the feeds name those that are there.
+    `cards` are the files of the pictures by address; the feeds name those that are there. A feed names whole
+    addresses, so a site without one has none.
     """
     yield dataset.FILE, export.write(journal, site)
     schema = msgspec.json.encode(dataset.schema())
     yield dataset.SCHEMA_FILE, msgspec.json.format(schema, indent=2)
-    sizes = {address: path.stat().st_size for address, path in cards.items()}
-    yield feed.RSS, feed.rss(journal, site, sizes)
-    yield feed.JSON, feed.json_feed(journal, site, sizes)
+    if site.url:
+        sizes = {address: path.stat().st_size for address, path in cards.items()}
+        yield feed.RSS, feed.rss(journal, site, sizes)
+        yield feed.JSON, feed.json_feed(journal, site, sizes)
     yield guide.LLMS, guide.llms(journal, site)
     yield guide.ROBOTS, guide.robots(site)

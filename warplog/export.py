@@ -14,6 +14,7 @@ from msgspec import Struct
 from warplog.address import device_address, entry_address, record_address
 from warplog.claim import Claim, Judgement, Verdict
 from warplog.dataset import Bounds, Counts, Gpu, Head, Item, Judged, Proof, Report, Stated
+from warplog.history import disputes, pasts
 from warplog.journal import Column, Journal, Outcome
 from warplog.site import Site
 
@@ -27,16 +28,21 @@ def write(journal: Journal, site: Site) -> str:
     return f'{head[:-1]},"entries":[\n{rows}\n]}}\n'
 
 
+def _whole(address: str, site: Site) -> str | None:
+    """Return the address from anywhere of what is at `address`; None where the site has no address."""
+    return site.absolute(address) if site.url else None
+
+
 def _encoded(struct: Struct) -> str:
     return msgspec.json.encode(struct).decode()
 
 
 def _head(journal: Journal, site: Site) -> Head:
     devices = [
-        Gpu(device, _text(name), device_address(device), site.absolute(device_address(device)))
+        Gpu(device, _text(name), device_address(device), _whole(device_address(device), site))
         for device, name in journal.devices.items()
     ]
-    return Head(1, site.name, site.description, site.url, _counts(journal), devices)
+    return Head(1, site.name, site.description, site.url or None, _counts(journal), devices)
 
 
 def _counts(journal: Journal) -> Counts:
@@ -58,7 +64,7 @@ def _item(outcome: Outcome, site: Site) -> Item:
     return Item(
         slug=entry.slug,
         address=address,
-        url=site.absolute(address),
+        url=_whole(address, site),
         title=entry.title,
         date=entry.date.isoformat(),
         tags=list(entry.tags),
@@ -79,7 +85,7 @@ def _proof(column: Column, site: Site) -> Proof:
         device=column.device,
         name=_text(column.name),
         record=address,
-        record_url=site.absolute(address) if address else None,
+        record_url=_whole(address, site) if address else None,
         recorded=record.recorded if record else None,
         commit=record.source.commit if record else None,
         protocol=record.protocol.version if record else None,
@@ -91,11 +97,12 @@ def _proof(column: Column, site: Site) -> Proof:
 
 
 def _claims(outcome: Outcome, site: Site) -> Iterator[Stated]:
-    address = site.absolute(entry_address(outcome.entry.slug))
+    address = entry_address(outcome.entry.slug)
+    disputed = disputes(pasts(outcome))
     for name, claim in outcome.entry.claims.items():
         yield Stated(
             id=name,
-            url=f"{address}#{name}",
+            url=_whole(f"{address}#{name}", site),
             says=_text(claim.says),
             metric=claim.metric,
             subject=claim.subject,
@@ -104,6 +111,7 @@ def _claims(outcome: Outcome, site: Site) -> Iterator[Stated]:
             bounds=_bounds(claim),
             reported=_report(claim),
             cause=None if claim.cause is None else _text(claim.cause),
+            disputed=name in disputed,
             judged=[_judged(each.device, each.judgements[name]) for each in outcome.columns],
         )
 

@@ -1,7 +1,8 @@
 """A figure from measurements: its charts, its caption, its data. Pure: a block and its evidence in, HTML out.
 
 The rule kept here: what is drawn is also written as a table, each mark is the spread of its runs and not
-their middle alone, and what cannot be drawn is a fault at the block's line. One panel a device.
+their middle alone, and what cannot be drawn is a fault at the block's line. One panel a
+device, and a device without one is named.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from warplog.description import (
     description_of,
     failures_of,
     key_of,
+    missing_of,
     title_of,
     unbounded_of,
 )
@@ -30,22 +32,35 @@ _NAME_ROOM = 480.0
 
 
 def panels(block: FigureBlock, devices: Iterable[Evidence]) -> list[Panel]:
-    """Return a panel for each device with fresh numbers, or raise Fault where there is none."""
-    found, reasons = [], []
-    for evidence in devices:
-        if not evidence.fresh:
-            reasons.append(evidence.stale_reason)
-            continue
-        try:
-            found.append(panel_of(block, evidence))
-        except Unmeasured as reason:
-            reasons.append(str(reason))
-    if not found:
-        why = reasons[0] if reasons else "there is no record"
+    """Return a panel for each device, in their order: one without fresh numbers is not drawn, and its
+    panel says why. Raise Fault where none can be drawn, or where a subject is on none.
+    """
+    found = [_tried(block, evidence) for evidence in devices]
+    shown = drawn(found)
+    why = found[0].missing if found else "there is no record"
+    if shown:
+        columns = zip(*(panel.series for panel in shown), strict=True)
+        why = next((each[0].missing for each in columns if all(one.missing for one in each)), "")
+    if why:
         remedy = "change the block, or reproduce again with --publish"
         raise Fault(block.place, f"figure: cannot be drawn: {why}", remedy)
-    _refuse_apart(block, found)
+    _refuse_apart(block, shown)
     return found
+
+
+def drawn(found: Iterable[Panel]) -> list[Panel]:
+    """Return the panels that are drawn."""
+    return [panel for panel in found if not panel.missing]
+
+
+def _tried(block: FigureBlock, evidence: Evidence) -> Panel:
+    """Return the panel of a device, or one that says why there is none."""
+    if not evidence.fresh:
+        return Panel(evidence.name, missing=evidence.stale_reason)
+    try:
+        return panel_of(block, evidence)
+    except Unmeasured as reason:
+        return Panel(evidence.name, missing=str(reason))
 
 
 def _refuse_apart(block: FigureBlock, found: Sequence[Panel]) -> None:
@@ -68,14 +83,15 @@ def draw(block: FigureBlock, found: list[Panel], number: int, source: str) -> st
 
     `number` counts the figures of a page; `source` is HTML that links the records.
     """
-    frame = frame_of(block, found)
-    drawings = "".join(_panel(block, panel, frame, len(found)) for panel in found)
+    shown = drawn(found)
+    frame = frame_of(block, shown)
+    drawings = "".join(_panel(block, panel, frame, len(shown)) for panel in shown)
     return (
         f'<figure class="wl-figure" id="figure-{number}" data-search-exclude>'
-        f'<div class="wl-panels wl-panels-{min(len(found), 3)}">{drawings}</div>'
+        f'<div class="wl-panels wl-panels-{min(len(shown), 3)}">{drawings}</div>'
         f"<figcaption><p>{_caption(block, found, number)} {source}</p>"
         f'<details class="wl-more"><summary>The data of figure {number}</summary>'
-        f"{table_of(found, frame, metric_words(block), number)}</details></figcaption></figure>"
+        f"{table_of(shown, frame, metric_words(block), number)}</details></figcaption></figure>"
     )
 
 
@@ -105,6 +121,6 @@ def _caption(block: FigureBlock, found: Sequence[Panel], number: int) -> str:
     failed = failures_of(found)
     if failed:
         parts.append(f"Not drawn, because it failed: {escape('; '.join(failed))}.")
-    parts += [f"{escape(each)}." for each in unbounded_of(found)]
+    parts += [f"{escape(each)}." for each in (*missing_of(found), *unbounded_of(found))]
     parts.append(f'<span class="wl-key">{escape(key_of(block, found))}</span>')
     return " ".join(parts)

@@ -1,13 +1,14 @@
 """Writes the list of devices and a page for each: its ceilings, its facts, its entries. Pure.
 
 The rule kept here: a device has a page once anything was measured on it, and the page says what its
-records say and no more: from which record, and what is missing.
+records say and no more: from which record, what must be said of it, and what is missing.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from warplog.address import (
     DEVICES,
@@ -21,6 +22,7 @@ from warplog.catalogue import lines
 from warplog.chronicle import legend
 from warplog.evidence import CEILINGS, Evidence
 from warplog.journal import Journal, Outcome
+from warplog.notice import marks
 from warplog.origin import day_and_time
 from warplog.output import plain_words
 from warplog.placeholder import Page
@@ -86,7 +88,7 @@ def pages(journal: Journal) -> dict[str, Page]:
 def _overview(found: list[Device]) -> Page:
     items = "".join(
         f'<li><h2 class="wl-heading"><a class="wl-title" href="{device_address(each.slug)}">'
-        f'{plain_words(each.name)}</a></h2><p class="wl-about">{each.said}</p>{readings(each.ceilings)}</li>'
+        f'{plain_words(each.name)}</a></h2><p class="wl-about">{each.said}</p>{_readings(each.ceilings)}</li>'
         for each in found
     )
     html = (
@@ -119,17 +121,26 @@ def _page(device: Device, told: Outcome | None) -> Page:
 def _ceilings(device: Device, told: Outcome | None) -> str:
     record = device.ceilings
     if record is None:
-        return readings(None) + _stale(device, told)
+        return _readings(None) + _stale(device, told)
     address = FROM_DEVICE + record_address(record, file_name(record.recorded))
     story = ""
     if told is not None:
         title = plain_words(told.entry.title)
         story = f', told in <a href="{FROM_DEVICE}{entry_address(told.entry.slug)}">{title}</a>'
     return (
-        f"{readings(record)}<p>The floor of a kernel is made of these two: its bytes over the first or its "
+        f"{_readings(record)}<p>The floor of a kernel is made of these two: its bytes over the first or its "
         f'operations over the second, whichever takes longer. Both are from <a href="{address}">one record'
         f"</a>{story}.</p>{tables(record)}"
     )
+
+
+def _readings(record: Record | None) -> str:
+    """Return the two ceilings with the marks of their record, which is always fresh."""
+    html = readings(record)
+    if record is None:
+        return html
+    said = marks(Evidence(record, Path(file_name(record.recorded)), (), None))
+    return html + (f'<p class="wl-about">Of these ceilings: {", ".join(said)}.</p>' if said else "")
 
 
 def _stale(device: Device, told: Outcome | None) -> str:

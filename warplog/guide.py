@@ -33,7 +33,8 @@ To cite a claim, give its address (the page of the entry, `#`, the id of the cla
 the interval with its unit, and the date of the record; site.json has them under `claims` and `devices`.
 A verdict holds for the GPU that it names and for no other.
 What stands as reported was said by others, and counts as far as the verdict supports it.
-A number whose record is stale is not current."""
+A number whose record is stale is not current; one that is marked disturbed, of an older protocol or
+disputed is to be cited with that mark."""
 
 
 def llms(journal: Journal, site: Site) -> str:
@@ -89,6 +90,10 @@ def _method(site: Site) -> list[str]:
 
 
 def _data(site: Site) -> list[str]:
+    feeds = [
+        _link("RSS feed", feed.RSS, "the newest entries", site),
+        _link("JSON feed", feed.JSON, "the same", site),
+    ]
     return [
         _link(
             "site.json", dataset.FILE, "every entry, claim, verdict and interval, in SI units", site
@@ -100,8 +105,7 @@ def _data(site: Site) -> list[str]:
             "a raw record: all runs, with provenance",
             site,
         ),
-        _link("RSS feed", feed.RSS, "the newest entries", site),
-        _link("JSON feed", feed.JSON, "the same", site),
+        *(feeds if site.url else []),
     ]
 
 
@@ -115,5 +119,8 @@ def _literal(text: str) -> str:
 
 
 def robots(site: Site) -> str:
-    """Return robots.txt: everything may be read, and the sitemap says what there is."""
-    return f"User-agent: *\nAllow: /\n\nSitemap: {site.absolute('sitemap.xml')}\n"
+    """Return robots.txt: everything may be read, and the sitemap, named by its whole address where the
+    site has one, says what there is.
+    """
+    sitemap = f"\nSitemap: {site.absolute('sitemap.xml')}\n" if site.url else ""
+    return f"User-agent: *\nAllow: /\n{sitemap}"

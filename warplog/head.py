@@ -17,7 +17,7 @@ from warplog.origin import record_link
 from warplog.output import SENTENCE_AT_MOST, plain_words
 from warplog.quantity import Quantity
 from warplog.tally import in_words, sum_badge
-from warplog.verdicts import about, interval, runs, sign, taken
+from warplog.verdicts import about, alike, interval, runs, same, sign, taken
 
 _BESIDE_AT_MOST = 4
 _LONG_FROM = 10
@@ -121,8 +121,10 @@ def _reading(evidence: Evidence | None, quantity: Quantity | None) -> str:
 
 def _spread(found: Judgement) -> str:
     """Return the interval of a headline in words: ``1.80× to 1.86× over 6 runs``."""
-    low, dash, high = interval(found).partition("\u2013")
-    span = f"{low} to {high}" if dash else "the same"
+    span = interval(found).replace("\u2013", " to ", 1)
+    one = found.interval is not None and alike(found.interval.low, found.interval.high, found.unit)
+    if one:
+        span = "the same" if same(found) else "alike to three digits"
     many = len(found.readings)
     where = f" on {many} workloads" if many > 1 else ""
-    return plain_words(f"{span} {'over' if dash else 'in'} {runs(found)}{where}")
+    return plain_words(f"{span} {'in' if one else 'over'} {runs(found)}{where}")

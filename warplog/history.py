@@ -1,7 +1,7 @@
 """The history of a number: what each record of a device said of a claim, and where records disagree.
 
-The rule kept here: every record counts in the history, one of other source is marked as such, and only
-records of this very source can dispute a verdict. Pure.
+The rule kept here: every record stands in the history, only those that measured a number agree on it, one of other
+source is marked as such, and only records of this very source can dispute a verdict. Pure.
 """
 
 from msgspec import Struct
@@ -75,6 +75,8 @@ def history(records: tuple[Past, ...]) -> str:
         return ""
     said = {(interval(each.judgement), each.judgement.verdict) for each in records}
     others = sum(not each.evidence.fresh for each in records)
+    if not any(each.judgement.readings for each in records):
+        return f'<div class="wl-about">not measured in {len(records)} records</div>'
     if len(said) == 1:
         note = f' title="{others} of {OTHER_SOURCE}"' if others else ""
         return f'<div class="wl-about"{note}>{len(records)} records agree</div>'

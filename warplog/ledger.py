@@ -4,29 +4,28 @@ The rule kept here: every claim shows who reported what, when it holds, and on e
 measured above the verdict; an untested one says why, a refuted one what the cause is.
 """
 
+import math
 from collections.abc import Sequence
 from html import escape
-from urllib.parse import quote
 
-from warplog.claim import Claim, Judgement, Reported, Verdict, compare
+from warplog.claim import Claim, Judgement, Reported, Verdict
 from warplog.entry import measured
 from warplog.evidence import Evidence
 from warplog.history import Past, Pasts, history
 from warplog.journal import Column, Outcome
-from warplog.notice import marks
+from warplog.notice import DISPUTED_CLAIM, marks
 from warplog.output import SENTENCE_AT_MOST, plain_output, plain_words
 from warplog.quantity import UNITS, Quantity
 from warplog.record import Measurement
 from warplog.tally import short_name
 from warplog.unit import pretty, pretty_interval
-from warplog.verdicts import about, badge, interval, reason, runs, taken
+from warplog.verdicts import about, alike, badge, interval, reason, reporter, runs, taken
 from warplog.workload import spell
 
 _BESIDE_AT_MOST = 4
 _SCROLLS_FROM = 12
 _NOTHING = "&ndash;"
 _HOLDS = "Holds if"
-_RESERVED = "%:/?#[]@!$&'()*+,;=~"  # what an address may hold as it stands
 _NARROW = {_HOLDS: ' class="wl-holds"'}
 
 
@@ -139,7 +138,7 @@ def _says(name: str, claim: Claim, outcome: Outcome, *, disputed: bool) -> str:
         cause = plain_words(claim.cause, SENTENCE_AT_MOST)
         notes += f'<div class="wl-cause"><strong>Why:</strong> {cause}</div>'
     if disputed:
-        notes += '<div class="wl-about">disputed between records</div>'
+        notes += f'<div class="wl-about">{DISPUTED_CLAIM}</div>'
     return f'<th scope="row" class="wl-says">{_anchor(name)}{said}{notes}</th>'
 
 
@@ -170,21 +169,21 @@ def _reported(reported: Reported | None, unit: str) -> str:
         return _NOTHING
     said = reported.value
     words = plain_words(said if isinstance(said, str) else pretty(said, unit))
-    by = plain_words(reported.by)
-    if reported.url is not None:
-        address = escape(quote(reported.url, safe=_RESERVED))
-        by = f'<a href="{address}" rel="noopener">{by}</a>'
-    return f'{words}<div class="wl-about">{plain_words(reported.device)}, {by}</div>'
+    by = f"{plain_words(reported.device)}, {reporter(reported)}"
+    return f'{words}<div class="wl-about">{by}</div>'
 
 
 def _looks_inside(judgement: Judgement, claim: Claim) -> bool:
-    """Return whether a refuting number is written as the bound itself: 9.998 and 10 are both 10.0."""
-    bounds = claim.bounds
+    """Return whether an end outside the bounds is written as a bound: 9.998 and 10 are both 10.0."""
+    shown, bounds = judgement.interval, claim.bounds
+    if shown is None:
+        return False
     return any(
-        f"{end:.3g}" in {f"{bounds.low:.3g}", f"{bounds.high:.3g}"}
-        for reading in judgement.readings
-        if compare(reading.interval, bounds) is Verdict.REFUTED
-        for end in (reading.interval.low, reading.interval.high)
+        alike(end, bound, judgement.unit)
+        for end in (shown.low, shown.high)
+        if not bounds.low <= end <= bounds.high
+        for bound in (bounds.low, bounds.high)
+        if math.isfinite(bound)
     )
 
 

@@ -25,12 +25,16 @@ class Point(Struct, frozen=True):
 
 
 class Series(Struct, frozen=True):
-    """The marks of one subject; a muted one is a baseline, and a line breaks at its `gaps`."""
+    """The marks of one subject; a muted one is a baseline, and a line breaks at its `gaps`.
+
+    Where there are no marks, `missing` says why it was not measured, or it is empty: then it failed.
+    """
 
     subject: str
     points: tuple[Point, ...]
     gaps: tuple[float, ...] = ()
     muted: bool = False
+    missing: str = ""
 
 
 class Failure(Struct, frozen=True):
@@ -55,10 +59,13 @@ class Bound(Struct, frozen=True):
 class Panel(Struct, frozen=True):
     """What one device measured of a figure: its series, in the order in which they were asked, where
     a subject failed, which is said because it is not drawn, and the bound, if one was asked for.
+
+    Of a device that is not drawn, `missing` says why, and there is nothing else.
     """
 
     device: str
-    unit: str
-    series: tuple[Series, ...]
+    unit: str = ""
+    series: tuple[Series, ...] = ()
     failed: tuple[Failure, ...] = ()
     bound: Bound | None = None
+    missing: str = ""

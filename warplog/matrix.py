@@ -10,8 +10,9 @@ from html import escape
 from warplog.address import tag_anchor
 from warplog.catalogue import claim_address, counted, day, entry_link
 from warplog.claim import Claim, Judgement, Verdict
+from warplog.history import disputes, pasts
 from warplog.journal import Column, Journal, Outcome
-from warplog.notice import marks
+from warplog.notice import DISPUTED_CLAIM, marks
 from warplog.output import plain_words
 from warplog.placeholder import Page
 from warplog.sheet import sheet
@@ -108,18 +109,20 @@ def _sum_cell(column: Column | None) -> str:
 
 def _claim_rows(outcome: Outcome, devices: dict[str, str]) -> list[str]:
     by_device = {each.device: each.judgements for each in outcome.columns}
+    disputed = disputes(pasts(outcome))
     rows = []
     for name, claim in outcome.entry.claims.items():
         cells = "".join(_cell(by_device.get(device, {}).get(name)) for device in devices)
-        rows.append(_claim_row(outcome, name, claim, cells))
+        note = f'<span class="wl-about">{DISPUTED_CLAIM}</span>' if name in disputed else ""
+        rows.append(_claim_row(outcome, name, claim, note, cells))
     return rows
 
 
-def _claim_row(outcome: Outcome, name: str, claim: Claim, cells: str) -> str:
+def _claim_row(outcome: Outcome, name: str, claim: Claim, note: str, cells: str) -> str:
     address = claim_address(outcome, name)
     return (
         f'<tr data-claim="{outcome.entry.slug}#{name}"><th scope="row"><a href="{address}">'
-        f"{plain_words(claim.says)}</a></th>{cells}</tr>"
+        f"{plain_words(claim.says)}</a>{note}</th>{cells}</tr>"
     )
 
 

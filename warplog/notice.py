@@ -1,7 +1,7 @@
 """Says in words what a reader must know before the numbers: nothing measured, stale, disturbed, disputed.
 
 The rule kept here: each notice names the device, the record and what to make of it; what is wrong with
-one device's record is said of that device alone. Pure.
+one device's record is said of that device alone, by the same words wherever its numbers stand. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,11 @@ from warplog.output import plain_words
 from warplog.record import PROTOCOL
 from warplog.tally import short_name
 
-STALE, DISTURBED, OLDER = "stale", "disturbed", "older protocol"
+STALE, DISTURBED, OLDER, DISPUTED = "stale", "disturbed", "older protocol", "disputed"
+DISPUTED_CLAIM = f"{DISPUTED} between records"
 _NAMED_AT_MOST = 6
 _CLAIMS_AT_MOST = 3
+_FILES_AT_MOST = 3
 
 
 def notices(outcome: Outcome, disputed: dict[str, list[Past]]) -> str:
@@ -38,6 +40,14 @@ def marks(evidence: Evidence) -> list[str]:
     found = [] if evidence.fresh else [STALE]
     found += [DISTURBED] if evidence.record.disturbed else []
     return found + ([OLDER] if evidence.older_protocol else [])
+
+
+def caveats(column: Column) -> list[str]:
+    """Return the marks of a device's record, with what made it stale; empty where it is sound."""
+    if column.evidence is None:
+        return ["no record yet"]
+    stale = f"{STALE}: {_listed(column.evidence.changed, _FILES_AT_MOST)} changed"
+    return [stale if mark == STALE else mark for mark in marks(column.evidence)]
 
 
 def _of_column(column: Column, outcome: Outcome) -> Iterator[str]:
@@ -70,10 +80,10 @@ def _of_column(column: Column, outcome: Outcome) -> Iterator[str]:
         )
 
 
-def _listed(words: Sequence[str]) -> str:
+def _listed(words: Sequence[str], at_most: int = _NAMED_AT_MOST) -> str:
     """Return some of `words` and how many more there are."""
-    more = len(words) - _NAMED_AT_MOST
-    return ", ".join(words[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(words) - at_most
+    return ", ".join(words[:at_most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _dispute(disputed: dict[str, list[Past]]) -> str:

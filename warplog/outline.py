@@ -1,7 +1,7 @@
 """An entry in a few words: its headline number and its verdicts on each device. Pure.
 
 The rule kept here: what leaves the site (cards, feeds, guides for machines) shows the number that the page
-shows, names the device beside it, and says why where there is none.
+shows, names the device beside it, says all that must be said of it, and why where there is none.
 """
 
 import re
@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from warplog.claim import Verdict
 from warplog.entry import Entry, spoken
-from warplog.evidence import Evidence
+from warplog.history import disputes, pasts
 from warplog.journal import NO_RECORD, Column, Outcome
+from warplog.notice import DISPUTED, marks
 from warplog.output import plain_text
-from warplog.verdicts import about, interval, taken
+from warplog.verdicts import about, interval, same, taken
 
 _UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
@@ -35,7 +36,9 @@ class Line(Struct, frozen=True):
 
 def lines(outcome: Outcome) -> list[Line]:
     """Return a line for each device, the entry's own first."""
-    return [_line(outcome.entry, column) for column in outcome.columns]
+    headline = outcome.entry.headline
+    disputed = headline in outcome.entry.claims and headline in disputes(pasts(outcome))
+    return [_line(outcome.entry, column, disputed=disputed) for column in outcome.columns]
 
 
 def headline_words(outcome: Outcome) -> str:
@@ -44,23 +47,24 @@ def headline_words(outcome: Outcome) -> str:
     return "" if quantity is None else plain(unescape(about(quantity)))
 
 
-def _line(entry: Entry, column: Column) -> Line:
+def _line(entry: Entry, column: Column, *, disputed: bool) -> Line:
     name = entry.headline or ""
     found = column.judgements.get(name)  # a claim was judged already
     if found is None and name in entry.values:
         found = taken(entry.values[name], column.evidence)
-    number = spoken(found.readings) if found and found.readings else ""
-    spread = interval(found) if found and found.readings else ""
-    shown = "" if spread == number else spread
-    return Line(plain(column.name), number, shown, _note(column.evidence), column.counts)
+    number = spread = ""
+    if found is not None and found.readings:
+        number = spoken(found.readings)
+        is_interval = len(found.readings) > 1
+        spread = "" if is_interval or same(found) else interval(found)
+    note = _note(column, disputed=disputed and bool(number))
+    return Line(plain(column.name), number, spread, note, column.counts)
 
 
-def _note(evidence: Evidence | None) -> str:
-    if evidence is None:
+def _note(column: Column, *, disputed: bool) -> str:
+    if column.evidence is None:
         return NO_RECORD
-    if not evidence.fresh:
-        return "stale record"
-    return "disturbed" if evidence.record.disturbed else ""
+    return ", ".join([*marks(column.evidence), *([DISPUTED] if disputed else [])])
 
 
 def tally(counts: Counter[Verdict]) -> str:

@@ -111,13 +111,14 @@ def _block(block: Block, draft: _Draft, place: int) -> str:
     """Return a figure, the `place`-th of its page, or a listing."""
     if isinstance(block, SourceBlock):
         return _listing(block, draft)
-    fresh = [each for each in draft.outcome.evidence if each.fresh]
-    if not fresh:
+    evidence = draft.outcome.evidence
+    if not any(each.fresh for each in evidence):
         words = f"Figure {place}, {block.title}, waits for a record from this very source."
         return f'<p class="wl-notice">{plain_words(words)}</p>'
-    links = ", ".join(record_link(each, FROM_ENTRY) for each in fresh)
-    drawn = figure.panels(block, fresh)
-    return figure.draw(block, drawn, place, f'<span class="wl-about">Source: {links}</span>')
+    found = figure.panels(block, evidence)
+    paired = zip(evidence, found, strict=True)
+    links = ", ".join(record_link(each, FROM_ENTRY) for each, panel in paired if not panel.missing)
+    return figure.draw(block, found, place, f'<span class="wl-about">Source: {links}</span>')
 
 
 def _listing(block: SourceBlock, draft: _Draft) -> str:

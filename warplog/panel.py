@@ -26,29 +26,45 @@ _RATIOS = ("ratio", "fraction")
 
 
 def panel_of(block: FigureBlock, evidence: Evidence) -> Panel:
-    """Return what `evidence` shows of `block`; raise Unmeasured where a subject has no number, and
+    """Return what `evidence` shows of `block`; raise Unmeasured where no subject has a number, and
     Fault where the block asks for what cannot be drawn.
     """
-    record = evidence.record
     series: list[Series] = []
     failed: list[Failure] = []
+    reasons: list[str] = []
     units: dict[str, str] = {}
     for subject in block.subjects:
-        asked = partly(block.quantity(subject), record, evidence.ceilings)
-        found, wrong = _along(block, *asked)
-        if not found:
-            message = f"{subject!r} failed: {wrong[0].failed}"
-            raise Unmeasured(message)
-        points = _points(found, block)
-        _refuse(points, subject, block)
-        gaps, failures = _failures(wrong, subject, block)
-        series.append(Series(subject, points, gaps, muted=subject == block.over))
+        one, failures, said = _subject(block, subject, evidence)
+        series.append(one)
         failed += failures
-        units.setdefault(clean(found[0].unit), subject)
+        if one.points:
+            units.setdefault(said, subject)
+        else:
+            reasons.append(said)
+    if not units:
+        raise Unmeasured(reasons[0])
     _refuse_together(series, units, block)
     bound = bound_of(block, evidence, series)
-    series = _with_baseline(series, record)
+    series = _with_baseline(series, evidence.record)
     return Panel(evidence.name, next(iter(units)), tuple(series), tuple(failed), bound)
+
+
+def _subject(
+    block: FigureBlock, subject: str, evidence: Evidence
+) -> tuple[Series, list[Failure], str]:
+    """Return the marks of a subject, its failures, and its unit, or why it has no marks."""
+    try:
+        asked = partly(block.quantity(subject), evidence.record, evidence.ceilings)
+    except Unmeasured as reason:
+        return Series(subject, (), missing=str(reason)), [], str(reason)
+    found, wrong = _along(block, *asked)
+    points = _points(found, block)
+    gaps, failures = _failures(wrong, subject, block)
+    series = Series(subject, points, gaps, muted=subject == block.over)
+    if not points:
+        return series, failures, f"{subject!r} failed: {wrong[0].failed}"
+    _refuse(points, subject, block)
+    return series, failures, clean(found[0].unit)
 
 
 def _with_baseline(series: list[Series], record: Record) -> list[Series]:
@@ -114,14 +130,18 @@ def _size(workload: Workload, block: FigureBlock) -> Scalar:
     """
     if block.size is None:
         return 0
-    size = plain(workload[block.size])
-    if isinstance(size, float) and size.is_integer():
-        return int(size)
+    size = _spelled(workload[block.size])
     if isinstance(size, str) and block.kind in _ON_LINES:
         problem = f"figure: {spell({block.size: size})} is no number"
         remedy = "use the kind ratios or bars, or a size that is a number"
         raise Fault(block.place, problem, remedy)
     return size
+
+
+def _spelled(size: Scalar) -> Scalar:
+    """Return a size as every label spells it: 2, whether it was written 2, 2.0 or in quotes."""
+    size = plain(size)
+    return int(size) if isinstance(size, float) and size.is_integer() else size
 
 
 def _failures(
@@ -131,7 +151,7 @@ def _failures(
     gaps: list[float] = []
     failures = []
     for each in wrong:
-        size = plain(each.workload.get(block.size or "", ""))
+        size = _spelled(each.workload.get(block.size or "", ""))
         gaps += [] if isinstance(size, str) else [float(size)]
         failures.append(Failure(subject, str(size), each.workload))
     return tuple(gaps), failures
@@ -172,6 +192,7 @@ def _refuse_together(series: Sequence[Series], units: dict[str, str], block: Fig
         problem = f"figure: {block.metric} is no ratio, so it has no parity"
         raise Fault(block.place, problem, "use the kind lines or bars")
     if block.kind in _ON_LINES and all(len(each.points) <= 1 for each in series):
-        problem = f"figure: {series[0].subject!r} has one point, which is no line"
+        alone = next(each.subject for each in series if each.points)
+        problem = f"figure: {alone!r} has one point, which is no line"
         remedy = f"measure more of {block.size}, or use the kind ratios or bars"
         raise Fault(block.place, problem, remedy)

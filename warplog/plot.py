@@ -54,6 +54,7 @@ def draw(panel: Panel, frame: Frame, size: Axis, width: int) -> tuple[str, float
     names = [
         Name(lines, each.subject, plot.x(each.points[-1].x), plot.y(each.points[-1].middle), style)
         for each, style, lines in zip(panel.series, styles, words, strict=False)
+        if each.points
     ]
     parts = [_values(plot), _sizes(plot)]
     if panel.bound is not None and panel.bound.points:
@@ -61,8 +62,8 @@ def draw(panel: Panel, frame: Frame, size: Axis, width: int) -> tuple[str, float
         last = panel.bound.points[-1]
         names.append(Name(words[-1], "", plot.box.right, plot.y(last.middle), None))
     for series, style in reversed([*zip(panel.series, styles, strict=True)]):
-        parts.append(_series(series, style, plot))
-    return "".join([*parts, *_names(names, plot.box)]), plot.box.bottom + _BELOW
+        parts += [_series(series, style, plot)] if series.points else []
+    return "".join([*parts, *_names(names, frame.subjects[0], plot.box)]), plot.box.bottom + _BELOW
 
 
 def _plot(frame: Frame, size: Axis, words: Sequence[tuple[str, ...]], width: int) -> Plot:
@@ -138,7 +139,7 @@ def _series(series: Series, style: Style, plot: Plot) -> str:
         parts.append(_band(drawn, plot))
         parts.append(f'<polyline points="{line}" fill="none" stroke-width="{thick:g}"{dash}/>')
         if not curve or len(piece) == 1:
-            dots = zip(places, piece, strict=True)
+            dots = zip(places, drawn, strict=True)
             parts += [ink.dot(style.shape, x, y, says(point), size) for (x, y), point in dots]
     return "".join([*parts, "</g>"])
 
@@ -183,18 +184,18 @@ def _band(points: Sequence[Point], plot: Plot) -> str:
     return f'<polygon class="wl-band" points="{band}" stroke="none" opacity="0.2"/>'
 
 
-def _names(names: Sequence[Name], box: Box) -> Iterator[str]:
+def _names(names: Sequence[Name], ours: str, box: Box) -> Iterator[str]:
     """Yield the names at the line ends, pushed apart, with a thread to an end that is not beside."""
     heights = [LINE * len(each.lines) + _BETWEEN for each in names]
     placed = apart([each.y for each in names], heights, box.top - 6, box.bottom + 6)
     x = box.right + _NAME_GAP
-    for number, (name, middle) in enumerate(zip(names, placed, strict=True)):
+    for name, middle in zip(names, placed, strict=True):
         paint = (
             name.style.paint
             if name.style
             else f'class="wl-limit" fill="{ink.INK}" stroke="{ink.INK}"'
         )
-        weight = ' font-weight="600"' if number == 0 else ""
+        weight = ' font-weight="600"' if name.full == ours else ""
         yield f'<g {paint} stroke-width="0.8">'
         if abs(middle - name.y) > _MOVED or name.x < box.right - 1:
             yield f'<path class="wl-thread" d="M{name.x + 4:.1f} {name.y:.1f}L{x - 3:.1f} {middle:.1f}"/>'

@@ -62,10 +62,9 @@ class Preview:
 
     def fail(self, error: BaseException) -> None:
         """Show `error` in the place of every page until the next build."""
-        cause: BaseException | None = error
-        words = [str(error) or type(error).__name__]
-        while cause := cause.__cause__ or cause.__context__:
-            words.append(str(cause))
+        words, cause = [str(error) or type(error).__name__], error
+        while (before := cause.__cause__ or cause.__context__) is not None:
+            words, cause = [*words, str(before)], before
         self._failure = "\n".join(_COLOURS.sub("", each) for each in words if each)
 
     def application(self, server: Any, mount: str) -> Callable[..., Iterable[bytes]]:

@@ -1,25 +1,27 @@
 """Writes the page of what did not hold: reported figures first, then predictions of our own. Pure.
 
 The rule kept here: a refutation says who reported what on which device, what was measured and on which,
-and why in a line, or that nobody knows yet; nothing that did not hold is left out.
+with what must be said of its record, and why in a line, or that nobody knows yet; nothing that did not
+hold is left out.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 
 from warplog.address import MATRIX, entry_address
 from warplog.catalogue import claim_address, day, entry_link
-from warplog.claim import Claim, Judgement, Reported, Verdict
-from warplog.journal import Journal, Outcome
+from warplog.claim import Claim, Reported, Verdict
+from warplog.history import disputes, pasts
+from warplog.journal import Column, Journal, Outcome
+from warplog.notice import DISPUTED_CLAIM, marks
 from warplog.output import plain_words
 from warplog.placeholder import Page
 from warplog.quantity import UNITS
 from warplog.sheet import section, sheet
 from warplog.tally import gpu_words, plural
 from warplog.unit import pretty, pretty_interval
-from warplog.verdicts import about, badge
+from warplog.verdicts import about, badge, reporter
 
 IN_FULL = 150
 _NO_CAUSE = '<span class="wl-missing">not explained yet</span>'
@@ -34,16 +36,21 @@ class Refutation:
     claim: Claim
 
     @property
-    def judgements(self) -> list[tuple[str, Judgement]]:
-        """The name of each GPU that has a verdict on the claim, with that verdict."""
-        found = ((each.name, each.judgements[self.name]) for each in self.outcome.columns)
-        return [(gpu, each) for gpu, each in found if each.verdict is not Verdict.UNTESTED]
+    def columns(self) -> list[Column]:
+        """Each GPU that has a verdict on the claim."""
+        return [
+            each
+            for each in self.outcome.columns
+            if each.judgements[self.name].verdict is not Verdict.UNTESTED
+        ]
 
     @property
     def unit(self) -> str:
         """The unit of what was measured."""
-        units = (each.unit for _, each in self.judgements if each.unit)
-        return next(units, UNITS.get(self.claim.metric, ""))
+        judgements = (each.judgements[self.name] for each in self.columns)
+        return next(
+            (each.unit for each in judgements if each.unit), UNITS.get(self.claim.metric, "")
+        )
 
 
 def refutations(journal: Journal) -> Iterator[Refutation]:
@@ -125,7 +132,7 @@ def _item(each: Refutation) -> str:
     pairs = [("Reported", _reported(each.claim.reported, each.unit))] if each.claim.reported else []
     pairs += [
         ("Holds if", bounds(each.claim, each.unit)),
-        ("Measured", "<br>".join(_measured(gpu, found) for gpu, found in each.judgements)),
+        ("Measured", _all_measured(each)),
         ("Why", plain_words(each.claim.cause) if each.claim.cause else _NO_CAUSE),
     ]
     rows = "".join(f"<div><dt>{head}</dt><dd>{cell}</dd></div>" for head, cell in pairs)
@@ -143,17 +150,27 @@ def _reported(reported: Reported | None, unit: str) -> str:
     if reported is None:
         return ""
     said = reported.value if isinstance(reported.value, str) else pretty(reported.value, unit)
-    by = plain_words(reported.by)
-    if reported.url is not None:
-        by = f'<a href="{escape(reported.url)}" rel="noopener">{by}</a>'
-    return f"{plain_words(said)}, on {plain_words(reported.device)}, by {by}"
+    return f"{plain_words(said)}, on {plain_words(reported.device)}, by {reporter(reported)}"
 
 
-def _measured(gpu: str, found: Judgement) -> str:
+def _all_measured(each: Refutation) -> str:
+    """Return what each device measured, a line a device, and whether records contradict each other."""
+    html = "<br>".join(_measured(column, each.name) for column in each.columns)
+    disputed = each.name in disputes(pasts(each.outcome))
+    return html + (f'<div class="wl-about">{DISPUTED_CLAIM}</div>' if disputed else "")
+
+
+def _measured(column: Column, name: str) -> str:
+    """Return one device's verdict and interval, and what must be said of its record."""
+    found = column.judgements[name]
     interval = "" if found.interval is None else pretty_interval(found.interval, found.unit)
     over = len(found.readings)
     note = f" over {over} workloads" if over > 1 else ""
-    return f"{badge(found.verdict)} {plain_words(interval)}{note} on {gpu_words(gpu)}"
+    said = ", ".join(marks(column.evidence)) if column.evidence else ""
+    beside = f' <span class="wl-about">{said}</span>' if said else ""
+    return (
+        f"{badge(found.verdict)} {plain_words(interval)}{note} on {gpu_words(column.name)}{beside}"
+    )
 
 
 def bounds(claim: Claim, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""Draws ratios as dots with whiskers beside parity, and counts as bars from zero: a row a measurement.
+"""Draws ratios as dots with whiskers beside parity, counts and shares as bars from zero: a row a measurement.
 
 The rule kept here: each row has its name at the left and its number at the right, and stands at the same
 height on every device; a row that a device did not measure says so. Pure.

@@ -1,7 +1,7 @@
 """Sums verdicts up: one badge or one glyph for all the claims of an entry on a device. Pure.
 
 The rule kept here: a sum never hides what it sums. Where the verdicts differ it says mixed and how many
-there are of each; a stale or disturbed record says so in words.
+there are of each.
 """
 
 from collections import Counter
@@ -14,7 +14,6 @@ from warplog.verdicts import ICONS, badge
 MIXED = "mixed"
 MIXED_ICON = "\u00b1"
 _MAKERS = {"nvidia", "geforce", "quadro", "tesla", "amd", "radeon", "instinct", "intel"}
-_FILES_AT_MOST = 3
 _NAME_AT_MOST = 48
 
 
@@ -65,28 +64,6 @@ def sum_glyph(column: Column) -> str:
 
 def _dot(kind: str, icon: str, said: str) -> str:
     return f'<span class="wl-dot wl-{kind}" role="img" aria-label="{said}">{icon}</span>'
-
-
-def caveats(column: Column) -> list[str]:
-    """Say in words what a reader must know of a device's record; an empty list where it is sound."""
-    evidence = column.evidence
-    if evidence is None:
-        return ["no record yet"]
-    found = []
-    if not evidence.fresh:
-        found.append(f"stale: {_listed(evidence.changed)} changed")
-    if evidence.record.disturbed:
-        found.append("disturbed")
-    if evidence.older_protocol:
-        found.append("older protocol")
-    return found
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    """Write the first names, and how many more there are."""
-    more = len(names) - _FILES_AT_MOST
-    shown = list(names[:_FILES_AT_MOST]) + ([f"{more} more"] if more > 0 else [])
-    return ", ".join(shown)
 
 
 def gpu_words(name: str) -> str:

@@ -38,13 +38,23 @@ def pretty(value: float, unit: str) -> str:
 
 
 def pretty_interval(interval: Interval, unit: str) -> str:
-    """Write an interval with one unit: ``33.1–33.9 µs``; both ends share the prefix of the larger."""
+    """Write an interval with one unit: ``33.1–33.9 µs``; both ends share the prefix of the larger.
+
+    From below zero it is ``-5 to -3 degrees``, as a dash would be a second minus.
+    """
     largest = max(abs(interval.low), abs(interval.high))
     low, suffix = _scaled(interval.low, unit, largest)
     high, _ = _scaled(interval.high, unit, largest)
-    if low in (high, f"{high}.0") or high == f"{low}.0":  # 15 and 15.04 are both 15.0
+    if _whole(low) == _whole(high):  # 15 and 15.04 are both 15.0
         return _join(max(low, high, key=len), suffix, unit)
-    return _join(f"{low}\u2013{high}", suffix, unit)
+    between = " to " if low.startswith("-") else "\u2013"
+    return _join(f"{low}{between}{high}", suffix, unit)
+
+
+def _whole(digits: str) -> str:
+    """Return the digits of a whole number without the zeros that follow its point."""
+    whole, _, rest = digits.partition(".")
+    return digits if rest.strip("0") else whole
 
 
 def prefixed(unit: str, size: float) -> tuple[float, str]:
@@ -72,15 +82,15 @@ def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
 
 
 def _power(unit: str, largest: float) -> int:
-    """Return the power of ten of the prefix that suits `largest`."""
+    """Return the power of ten of the prefix that suits `largest`, 0 where none reaches it."""
     power = 3 * math.floor(math.log10(abs(largest)) / 3)
-    power = min(max(power, _SMALLEST), _LARGEST)
+    if not _SMALLEST - 3 <= power <= _LARGEST:
+        return 0
+    if abs(largest) / 10.0**power >= _ROUNDS_TO_THOUSAND:
+        power += 3
     if unit == "s":
         power = min(power, 0)
-    nearly = abs(largest) / 10.0**power >= _ROUNDS_TO_THOUSAND
-    if nearly and power + 3 in _PREFIXES and not (unit == "s" and power == 0):
-        power += 3
-    return power
+    return power if power in _PREFIXES else 0
 
 
 def _percent(value: float) -> str:

@@ -6,14 +6,16 @@ runs, and how far they lie apart; a missing one says why.
 
 from collections import Counter
 from html import escape
+from urllib.parse import quote
 
-from warplog.claim import Judgement, Verdict
+from warplog.claim import Judgement, Reported, Verdict
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.journal import NO_RECORD
 from warplog.output import SENTENCE_AT_MOST, plain_output, plain_text, plain_words
 from warplog.quantity import Quantity, Unmeasured
-from warplog.unit import pretty_interval
+from warplog.record import Interval
+from warplog.unit import pretty, pretty_interval
 from warplog.workload import spell
 
 ICONS = {  # the letters of our fonts
@@ -23,6 +25,7 @@ ICONS = {  # the letters of our fonts
     Verdict.UNTESTED: "\u2013",
 }
 _REASON_AT_MOST = 160
+_RESERVED = "%:/?#[]@!$&'()*+,;=~"  # what an address may hold as it stands
 _UNBROKEN_TO = 24
 
 
@@ -83,6 +86,18 @@ def interval(judgement: Judgement) -> str:
     return pretty_interval(found, judgement.unit) if found is not None else ""
 
 
+def alike(one: float, other: float, unit: str) -> bool:
+    """Return whether two numbers are shown as one: 9.998 and 10 are both 10.0."""
+    shown = pretty_interval(Interval.of([one, other]), unit)
+    return shown in (pretty(one, unit), pretty(other, unit))
+
+
+def same(judgement: Judgement) -> bool:
+    """Return whether no run differs from another, and not in three digits alone."""
+    found = judgement.interval
+    return found is not None and found.low == found.high
+
+
 def runs(judgement: Judgement) -> str:
     """Return how many runs stand behind what was measured: ``6 runs``."""
     return "one run" if judgement.runs == 1 else f"{judgement.runs} runs"
@@ -106,6 +121,15 @@ def number(name: str, quantity: Quantity, evidence: Evidence | None) -> str:
     )
     shown = plain_words(words.replace(" ", "\u00a0") if len(words) <= _UNBROKEN_TO else words)
     return f'<a class="wl-value" href="#{escape(name)}" title="{title}">{shown}</a>'
+
+
+def reporter(reported: Reported) -> str:
+    """Return who reported a number, linked where the source has an address, as HTML."""
+    by = plain_words(reported.by)
+    if reported.url is None:
+        return by
+    address = escape(quote(reported.url, safe=_RESERVED))
+    return f'<a href="{address}" rel="noopener">{by}</a>'
 
 
 def reason(text: str) -> str:

@@ -31,6 +31,13 @@ JOURNAL = {
 }
 
 
+SAYS = "words => document.querySelector('.md-search-result__meta').textContent.includes(words)"
+LISTED = """() => {
+  const none = document.querySelector(".md-search-result__meta").textContent.startsWith("No ");
+  return none || document.querySelector(".md-search-result__link");
+}"""
+
+
 class Search:
     """The search box of an opened page."""
 
@@ -46,19 +53,14 @@ class Search:
         """The addresses of what is found for `words`, from the site's top, and their text."""
         field = self.page.locator("input.md-search__input")
         field.fill("")
-        self._settle("Type to start searching")
-        field.press_sequentially(words)
-        self._settle("atching document")
+        self.page.wait_for_function(SAYS, arg="Type to start searching")
+        field.fill(words)
+        field.press("End")  # the theme searches when a key comes up
+        self.page.wait_for_function(SAYS, arg="atching document")
+        self.page.wait_for_function(LISTED)
         links = self.page.locator(".md-search-result__link")
         found = links.evaluate_all("all => all.map((each) => [each.href, each.textContent])")
         return [(href.partition("?")[0].partition("#")[0], text) for href, text in found]
-
-    def _settle(self, words):
-        """Wait until the line above the results says `words` and has not changed for a moment."""
-        meta = ".md-search-result__meta"
-        ready = "([meta, words]) => document.querySelector(meta).textContent.includes(words)"
-        self.page.wait_for_function(ready, arg=[meta, words])
-        self.page.wait_for_timeout(150)
 
 
 @pytest.fixture(params=["served", "file"])
