@@ -2,7 +2,7 @@
 
 The rule kept here: the clock starts when the file is closed and stops when the page that a browser asks for
 after the reload shows the edit; the browser is played by two requests, as MkDocs' own script sends them.
-Run it as `nox -s scale -- live --entries 1000`.
+`scale.py` is its command.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
+from http.client import HTTPConnection
 from pathlib import Path
 
 import msgspec
@@ -30,13 +30,12 @@ class Author:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.address = f"http://127.0.0.1:{_free_port()}/"
+        self.host = f"127.0.0.1:{_free_port()}"
         self._epoch = self._request = "0"
 
     def __enter__(self):
-        listen = self.address.split("/")[2]
         environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-        self._server = subprocess.Popen([*COMMAND, "-a", listen], cwd=self.root, env=environment)
+        self._server = subprocess.Popen([*COMMAND, "-a", self.host], cwd=self.root, env=environment)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self._server.poll() is None:
             with contextlib.suppress(OSError):
@@ -52,17 +51,19 @@ class Author:
 
     def look(self, address: str) -> str:
         """Return a page as a browser gets it, and remember its version."""
-        with urllib.request.urlopen(self.address + address, timeout=PATIENCE) as answer:
-            text = answer.read().decode("utf-8")
+        text = self._get(f"/{address}")
         found = _EPOCH.search(text)
         self._epoch, self._request = found.groups() if found else ("0", "0")
         return text
 
     def wait(self) -> None:
         """Wait as an open page does, until there is a newer version."""
-        asked = f"{self.address}livereload/{self._epoch}/{self._request}"
-        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
-            answer.read()
+        self._get(f"/livereload/{self._epoch}/{self._request}")
+
+    def _get(self, path: str) -> str:
+        with contextlib.closing(HTTPConnection(self.host, timeout=PATIENCE)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode("utf-8")
 
     def sees(self, address: str, path: Path, text: str, words: str) -> float:
         """Open a page, save `text` as `path`, and return the seconds until the page shows `words`."""
@@ -85,23 +86,35 @@ def _free_port() -> int:
 
 def edits(root: Path) -> dict[str, tuple[str, Path, str, str]]:
     """Return what an author does, by name: the page looked at, the file, its new text, what shows then."""
-    path = sorted((root / "entries").glob("*.md"))[0]
+    path = min((root / "entries").glob("*.md"))
     slug = path.stem[11:]
     page, text = f"entries/{slug}.html", path.read_text(encoding="utf-8")
     folder = root / "artifacts" / slug
     kernel = (folder / "kernel.py").read_text(encoding="utf-8")
-    record = sorted(folder.glob("records/nvidia-h200/*.json"))[0]
+    record = min(folder.glob("records/nvidia-h200/*.json"))
     changed = kernel.replace("# region: first\n", "# region: first\n# A caracal.\n")
     later = msgspec.structs.replace(
-        loads(record.read_bytes(), record.name), recorded="2026-01-02T03:04:05Z", disturbed=["a kettle boiled"]
+        loads(record.read_bytes(), record.name),
+        recorded="2026-01-02T03:04:05Z",
+        disturbed=["a kettle boiled"],
     )
-    return {
-        "an edit of the entry": (page, path, f"{text}\nA new word: oxpecker.\n", "oxpecker"),
-        "an edit that is wrong": (page, path, f"{text}\n[?](#ghost)\n", "no claim, value or heading"),
-        "the edit mended": (page, path, f"{text}\nMended: bulbul.\n", "bulbul"),
-        "a new record": (page, record.with_name(file_name(later.recorded)), dumps(later), "a kettle boiled"),
-        "an edit of the kernel": (page, folder / "kernel.py", changed, "caracal"),
-    }
+    seen = [
+        (page, path, f"{text}\nA new word: oxpecker.\n", "oxpecker"),
+        (page, path, f"{text}\n[?](#ghost)\n", "no claim, value or heading"),
+        (page, path, f"{text}\nMended: bulbul.\n", "bulbul"),
+        (page, record.with_name(file_name(later.recorded)), dumps(later), "a kettle boiled"),
+        (page, folder / "kernel.py", changed, "caracal"),
+    ]
+    return dict(zip(EDITS, seen, strict=True))
+
+
+EDITS = (
+    "an edit of the entry",
+    "an edit that is wrong",
+    "the edit mended",
+    "a new record",
+    "an edit of the kernel",
+)
 
 
 def measure(root: Path) -> dict[str, float]:

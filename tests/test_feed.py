@@ -5,9 +5,10 @@ import json
 import feedparser
 import msgspec
 import pytest
-from factory import FRONT, Lab, lab_with_entry, record_of, timed
+from factory import FRONT, Lab, lab_with_entry, measured, record_of, timed
+from pages import slow
 
-from warplog import feed
+from warplog import evidence, feed
 from warplog.address import card_address
 from warplog.evidence import Archive
 from warplog.journal import read_journal
@@ -65,22 +66,19 @@ def test_a_stale_record_shows_no_number(lab):
 
 def test_all_that_must_be_said_of_a_number_stands_beside_it(lab, monkeypatch):
     monkeypatch.setattr(evidence, "PROTOCOL", 2)
-    artifact = lab.repository.artifact("row-sum")
-    again = [*timed(batch=31)[:1], measured("latency", "peer", [1e-5] * 6, batch=31)]
     changes = {"disturbed": ["a kettle boiled"], "recorded": "2026-12-03T10:15:00Z"}
-    lab.publish(artifact, again, **changes)
+    lab.publish(lab.repository.artifact("row-sum"), slow(batch=31), **changes)
     html = json_feed(lab)["items"][0]["content_html"]
-    assert "disturbed, older protocol, disputed</td>" in html
+    assert "<td>1× disturbed, older protocol, disputed</td>" in html
 
 
 def test_an_interval_is_left_out_only_where_all_runs_are_equal(lab):
     artifact = lab.repository.artifact("row-sum")
     kernel = measured("latency", "kernel", [1e-5] * 6, batch=31)
-    for last, shown in ((1.2e-4, "<td>12×</td>"), (1.20001e-4, "<td>12× (12.0×)</td>")):
-        peer = measured("latency", "peer", [1.2e-4] * 5 + [last], batch=31)
-        day = "3" if last == 1.2e-4 else "4"
+    for day, last, shown in ((3, 1.234e-4, "12.3×"), (4, 1.2341e-4, "12.3× (12.3×)")):
+        peer = measured("latency", "peer", [*[1.234e-4] * 5, last], batch=31)
         lab.publish(artifact, [kernel, peer], recorded=f"2026-12-0{day}T10:15:00Z")
-        assert shown.replace("12× (", "12.0× (") in json_feed(lab)["items"][0]["content_html"]
+        assert f"<td>{shown}</td>" in json_feed(lab)["items"][0]["content_html"]
 
 
 def test_the_image_is_there_only_where_the_card_is(lab):

@@ -69,7 +69,8 @@ def test_a_refutation_that_rounding_hides_says_so(tmp_path, peer, note):
 def test_an_end_outside_that_shows_as_the_bound_says_so(tmp_path, low, high, bounds, note):
     lab = Lab(tmp_path / "lab")
     runs = [low, high, high, high, high, high]
-    lab.publish(lab.artifact(), [measured("speed", "kernel", runs, unit="ratio", batch=31)])
+    speed = measured("speed", "kernel", runs, unit="ratio", batch=31)
+    lab.publish(lab.artifact(), [*timed(batch=31), speed])
     front = FRONT.replace("at_least: 10", bounds).replace("metric: speedup", "metric: speed")
     lab.entry(front.replace("    over: peer\n", ""))
     assert ("outside by less than three digits show" in shown(lab)) is note
@@ -81,7 +82,8 @@ def test_an_end_outside_that_shows_as_the_bound_says_so(tmp_path, low, high, bou
 def test_an_end_that_shows_outside_needs_no_note(tmp_path, unit, value, bound):
     """Whole counts and fractions close to all show more than three digits."""
     lab = Lab(tmp_path / "lab")
-    lab.publish(lab.artifact(), [measured("part", "kernel", [value] * 6, unit=unit, batch=31)])
+    part = measured("part", "kernel", [value] * 6, unit=unit, batch=31)
+    lab.publish(lab.artifact(), [*timed(batch=31), part])
     front = FRONT.replace("at_least: 10", f"at_least: {bound}")
     lab.entry(front.replace("metric: speedup", "metric: part").replace("    over: peer\n", ""))
     assert "refuted" in row(shown(lab), "fast")
@@ -297,8 +299,9 @@ def test_records_that_agree_need_one_line(lab):
 
 def test_records_that_did_not_measure_it_agree_on_nothing(tmp_path):
     lab = Lab(tmp_path / "lab")
+    failed = measured("latency", "peer", None, failed="no memory", batch=31)
     for day in (2, 3):
-        publish_later(lab, [measured("rows", "kernel", [0] * 6, unit="rows", batch=31)], day)
+        publish_later(lab, [timed(batch=31)[0], failed], day)
     lab.entry()
     found = row(shown(lab), "fast")
     assert '<div class="wl-about">not measured in 2 records</div>' in found

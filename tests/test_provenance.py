@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 from factory import FRONT, Lab, lab_with_entry, measured, record_of, timed
-from pages import outcome, publish_b200, publish_later, shown
+from pages import B200, on, outcome, publish_b200, publish_later, shown
 
 from warplog.conditions import duration
 from warplog.provenance import environment, strip
@@ -170,3 +170,8 @@ def test_a_command_that_nobody_ran_yet_promises_no_time(tmp_path):
 )
 def test_a_reproduction_takes_as_long_as_a_person_would_say(seconds, words):
     assert duration(seconds) == words
+
+
+def test_a_gpu_without_a_name_is_called_as_its_folder(lab):
+    publish_b200(lab, environment=on(lab.artifact(), B200 | {"name": " "}))
+    assert fact(lab, "GPU") == ["NVIDIA H200", "nvidia-b200"]

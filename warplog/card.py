@@ -127,7 +127,7 @@ class Painter:
             (line.name, self._brand, Ink.INK, 36),
             (line.number, self._number, Ink.INK, 93),
             (
-                " \u00b7 ".join(filter(None, [line.interval, line.note])),
+                " \u00b7 ".join(filter(None, [line.note, line.interval])),
                 self._small,
                 Ink.FAINT,
                 130,

@@ -51,7 +51,9 @@ def _about_gpu(key: str, unit: str = "", divide_by: float = 1) -> Fact:
 
 def _name(record: Record) -> str:
     gpu = record.environment.gpu
-    return "none: correctness only" if gpu is None else str(gpu.get("name", record.device))
+    if gpu is None:
+        return "none: correctness only"
+    return str(gpu.get("name", "")).strip() or record.device
 
 
 def _spread_of(key: str, unit: str) -> Fact:

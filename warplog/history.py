@@ -1,7 +1,7 @@
 """The history of a number: what each record of a device said of a claim, and where records disagree.
 
-The rule kept here: every record stands in the history, only those that measured a number agree on it, one of other
-source is marked as such, and only records of this very source can dispute a verdict. Pure.
+The rule kept here: every record stands in the history, only those that measured a number agree on it,
+one of other source is marked as such, and only records of this very source can dispute a verdict. Pure.
 """
 
 from msgspec import Struct
