@@ -106,6 +106,15 @@ def test_claims_that_share_a_verdict_show_it_and_others_are_counted(lab):
     assert "all 2 claims" in columns(lab)[0]
 
 
+def test_of_the_refuted_claims_those_that_others_reported_are_counted(lab):
+    claim = "  few: {says: Few., metric: mismatches, subject: kernel, at_least: 3%s}\nvalues:"
+    lab.entry(FRONT.replace("values:", claim % ""))
+    assert "reported elsewhere" not in columns(lab)[0]
+    reported = ", cause: None., reported: {value: 3, device: a, by: b}"
+    lab.entry(FRONT.replace("values:", claim % reported))
+    assert "1 supported, 1 refuted; 1 of the refuted reported elsewhere" in columns(lab)[0]
+
+
 def test_every_device_has_a_column_and_four_stand_beside_each_other(lab):
     for number in range(1, 6):
         publish_b200(lab, device=f"gpu-{number}")

@@ -36,6 +36,12 @@ def test_a_number_in_prose_says_interval_device_runs_and_record(lab):
     ) in text
 
 
+def test_a_number_whose_claim_is_refuted_says_so_beside_it(lab):
+    assert "wl-against" not in shown(lab)
+    lab.entry(FRONT.replace("at_least: 10", "at_least: 100"))
+    assert re.search(r'; its claim is refuted">12×<sup class="wl-against" role="img"', shown(lab))
+
+
 def test_the_page_shows_the_record_and_not_the_text_of_the_link(lab):
     lab.entry(body=BODY.replace("[?]", "[99×]"))
     assert "99×" not in shown(lab)

@@ -4,9 +4,9 @@ The rule kept here: a record is checked once and then is what its digest says; w
 another one since, that is a fault and not a mixture of both. A thousand records need the memory of a few.
 """
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -17,6 +17,7 @@ from warplog.fault import Fault
 from warplog.record import Measurement, Record
 
 _KEPT = 24
+_latest: dict[tuple[Path, str], Sequence[Measurement]] = {}
 
 
 class Deposited(Sequence[Measurement]):
@@ -39,6 +40,10 @@ class Deposited(Sequence[Measurement]):
         """Return one or some; raises Fault where the file has changed since it was checked."""
         return _read(self._path, self._digest)[index]
 
+    def __iter__(self) -> Iterator[Measurement]:
+        """Return all of them, read once."""
+        return iter(_read(self._path, self._digest))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
@@ -56,16 +61,30 @@ class _Part(Struct):
 def deposited(record: Record, path: Path, text: bytes) -> Record:
     """Return `record`, which is what the file `path` with the bytes `text` says, without its weight."""
     digest = hashlib.sha256(text).hexdigest()
+    _keep((path, digest), record.measurements)
     place = Deposited(path, digest, len(record.measurements))
     return msgspec.structs.replace(record, measurements=place)
 
 
-@lru_cache(maxsize=_KEPT)
-def _read(path: Path, digest: str) -> list[Measurement]:
-    try:
-        text = path.read_bytes()
-    except OSError:
-        text = b""
-    if hashlib.sha256(text).hexdigest() != digest:
-        raise Fault(path.name, "changed while it was being read", "run the command again")
-    return msgspec.json.decode(text, type=_Part).measurements
+def _read(path: Path, digest: str) -> Sequence[Measurement]:
+    """Return the measurements of a file; those that were asked for lately are still there."""
+    found = _latest.pop((path, digest), None)
+    if found is None:
+        try:
+            text = path.read_bytes()
+        except OSError:
+            text = b""
+        if hashlib.sha256(text).hexdigest() != digest:
+            raise Fault(path.name, "changed while it was being read", "run the command again")
+        found = msgspec.json.decode(text, type=_Part).measurements
+    _keep((path, digest), found)
+    return found
+
+
+def _keep(name: tuple[Path, str], measurements: Sequence[Measurement]) -> None:
+    _latest[name] = measurements
+    while len(_latest) > _KEPT:
+        with contextlib.suppress(
+            StopIteration, KeyError, RuntimeError
+        ):  # another thread was faster
+            del _latest[next(iter(_latest))]

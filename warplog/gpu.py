@@ -115,7 +115,7 @@ def _page(device: Device, told: Outcome | None) -> Page:
         )
     )
     about = f"What {short_name(device.name)} was measured to reach, and what was measured on it."
-    return sheet(device.name, about, html, tab="gpus.md")
+    return sheet(device.name, about, html, searched=True, tab="gpus.md")
 
 
 def _ceilings(device: Device, told: Outcome | None) -> str:

@@ -8,7 +8,7 @@ from datetime import date
 from html import escape
 
 from warplog.address import FROM_ENTRY, tag_address
-from warplog.claim import Judgement
+from warplog.claim import Judgement, Verdict
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.journal import Column, Outcome
@@ -79,18 +79,28 @@ def _column(column: Column, entry: Entry) -> str:
     return (
         f'<div class="wl-result"><p class="wl-result-name"><strong>{plain_words(column.name)}</strong>'
         f"<span>{architecture(evidence)}</span></p>{_reading(evidence, _quantity(entry))}"
-        f'<p class="wl-result-verdict">{_outcome(column)}{notes}</p>'
+        f'<p class="wl-result-verdict">{_outcome(entry, column)}{notes}</p>'
         f'<p class="wl-signs">{signs}</p></div>'
     )
 
 
-def _outcome(column: Column) -> str:
+def _outcome(entry: Entry, column: Column) -> str:
     """Return the verdict on all claims, and how many have which."""
     number = len(column.judgements)
-    words = in_words(column.counts)
+    words = in_words(column.counts) + _of_others(entry, column)
     if len(column.counts) == 1:
         words = "its one claim" if number == 1 else f"all {number} claims"
     return f'{sum_badge(column)} <span class="wl-about">{words}</span>'
+
+
+def _of_others(entry: Entry, column: Column) -> str:
+    """Return how many of the refuted claims are what somebody else reported; empty where none is."""
+    found = [
+        entry.claims[name].reported is not None
+        for name, each in column.judgements.items()
+        if each.verdict is Verdict.REFUTED
+    ]
+    return f"; {sum(found)} of the refuted reported elsewhere" if any(found) else ""
 
 
 def architecture(evidence: Evidence | None) -> str:

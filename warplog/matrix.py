@@ -20,6 +20,7 @@ from warplog.tally import glyph, gpu_words, plural, sum_badge, summary
 from warplog.unit import pretty_interval
 
 CLAIMS_SHOWN = 300
+_FIT = 4
 _NONE = '<td class="wl-nothing"><span role="img" aria-label="not measured">&middot;</span></td>'
 _SCRIPT = "assets/matrix.js"
 
@@ -36,8 +37,9 @@ def page(journal: Journal) -> Page:
         if claims < CLAIMS_SHOWN:
             rows += _claim_rows(outcome, devices)
             claims += len(outcome.entry.claims)
+    many = " wl-many" if len(devices) > _FIT else ""
     table = (
-        '<div class="wl-matrix-box" role="region" aria-label="Verdicts by GPU" tabindex="0">'
+        f'<div class="wl-matrix-box{many}" role="region" aria-label="Verdicts by GPU" tabindex="0">'
         f'<table class="wl-matrix"><thead><tr><th scope="col">Entry and claim</th>{_heads(devices)}'
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

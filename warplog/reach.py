@@ -121,6 +121,6 @@ def _table(title: str, note: str, heads: list[str], rows: list[list[str]]) -> st
     )
     return (
         f'<h3>{title}</h3><p class="wl-about">{note}</p>'
-        f'<div class="wl-reach-box" tabindex="0" role="region" aria-label="{title}">'
+        f'<div class="wl-reach-box" tabindex="0" role="region" data-search-exclude aria-label="{title}">'
         f'<table class="wl-table wl-reach"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
     )

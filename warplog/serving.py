@@ -70,7 +70,9 @@ class Serving:
         mount = urlsplit(self.config.site_url or "/").path
         server.set_app(preview.application(server.get_app(), mount))
         server.unwatch(self.config.docs_dir)
-        watched = next(iter(server.observer.emitters)).watch  # that of mkdocs.yml, which MkDocs watches
+        watched = next(
+            iter(server.observer.emitters)
+        ).watch  # that of mkdocs.yml, which MkDocs watches
 
         def tell(changed: set[Path]) -> None:
             preview.hear(changed)

@@ -16,8 +16,8 @@ _WIDE = 1_000_000
 _TITLE_AT_MOST = 120
 
 
-def sheet(title: str, description: str, html: str, **more: str) -> Page:
-    """Return a page without navigation and contents, which the search leaves out.
+def sheet(title: str, description: str, html: str, *, searched: bool = False, **more: str) -> Page:
+    """Return a page without navigation and contents, which the search leaves out unless it is `searched`.
 
     `more` is for the theme: `tab` is the page of the navigation that it belongs to, where it is not one
     itself, `script` the address of a program that it loads.
@@ -26,7 +26,7 @@ def sheet(title: str, description: str, html: str, **more: str) -> Page:
         "title": _inert(title),
         "description": _inert(description),
         "hide": ["navigation", "toc"],
-        "search": {"exclude": True},
+        **({} if searched else {"search": {"exclude": True}}),
         **more,
     }
     front = yaml.safe_dump(meta, sort_keys=False, width=_WIDE)

@@ -8,7 +8,7 @@ from collections import Counter
 from html import escape
 from urllib.parse import quote
 
-from warplog.claim import Judgement, Reported, Verdict
+from warplog.claim import Claim, Judgement, Reported, Verdict
 from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.journal import NO_RECORD
@@ -120,7 +120,11 @@ def number(name: str, quantity: Quantity, evidence: Evidence | None) -> str:
         f"{about(quantity)}; record of {escape(evidence.record.recorded)}"
     )
     shown = plain_words(words.replace(" ", "\u00a0") if len(words) <= _UNBROKEN_TO else words)
-    return f'<a class="wl-value" href="#{escape(name)}" title="{title}">{shown}</a>'
+    sign = ""
+    if isinstance(quantity, Claim) and evidence.judge(quantity).verdict is Verdict.REFUTED:
+        title += "; its claim is refuted"
+        sign = f'<sup class="wl-against" role="img" aria-label="refuted">{ICONS[Verdict.REFUTED]}</sup>'
+    return f'<a class="wl-value" href="#{escape(name)}" title="{title}">{shown}{sign}</a>'
 
 
 def reporter(reported: Reported) -> str:

@@ -51,7 +51,8 @@ class Workshop:
         self.repository = repository
         self.archive = archive or Archive(repository)
         self._cache, self._url = cache, repository_url
-        self._inputs = Inputs(repository.root, contents)
+        self._contents = contents or Contents()
+        self._inputs = Inputs(repository.root, self._contents)
         self._keys = dict(keys or {})
         self.before_page: Callable[[str], None] = lambda _: None
 
@@ -64,8 +65,17 @@ class Workshop:
         """Return under which key the work on an entry is kept; None where it is not."""
         if path.name not in self._keys:
             made_of = self._inputs.of(path)
-            self._keys[path.name] = made_of and digest(made_by(), self._url, made_of)
+            self._keys[path.name] = made_of and self._digest(made_of)
         return self._keys[path.name]
+
+    def _digest(self, made_of: str) -> str:
+        return digest(made_by(), self._url, made_of)
+
+    def _keep(self, kind: str, path: Path, key: str | None, content: bytes) -> None:
+        """Keep what was made of an entry, unless a file that it is made of was changed meanwhile."""
+        made_of = Inputs(self.repository.root, self._contents).of(path) if key else None
+        if key and made_of and self._digest(made_of) == key:
+            self._cache.put(digest(kind, key), content)
 
     def outcome(self, path: Path) -> Outcome:
         """Return the entry at `path`, judged; raises Faults with all that is wrong with it."""
@@ -75,8 +85,7 @@ class Workshop:
         if outcome is None:
             entry = load(path, self.repository, self.archive)
             outcome = outcome_of(entry, self.archive.of(entry.artifact))
-            if key:
-                self._cache.put(digest("outcome", key), pickle.dumps(outcome, protocol=5))
+            self._keep("outcome", path, key, pickle.dumps(outcome, protocol=5))
         return outcome
 
     def page(self, outcome: Outcome) -> Page:
@@ -89,8 +98,7 @@ class Workshop:
             with contextlib.suppress(msgspec.MsgspecError):
                 return msgspec.msgpack.decode(kept, type=Page)
         page = pages.write(outcome, self._url)
-        if key:
-            self._cache.put(digest("page", key), msgspec.msgpack.encode(page))
+        self._keep("page", outcome.entry.path, key, msgspec.msgpack.encode(page))
         return page
 
     def missing(self, path: Path) -> str | None:

@@ -33,6 +33,8 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_header("Content-Type", self.guess_type(path))
         if squeezed:
             self.send_header("Content-Encoding", "gzip")
+        if path.suffix == ".woff2":
+            self.send_header("Cache-Control", "max-age=600")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         with contextlib.suppress(ConnectionError):

@@ -69,8 +69,10 @@ def walk(page):
         if where and not where["seen"]:
             page.wait_for_timeout(300)  # the theme fades some of its own in
             where = page.evaluate(WHERE)
-        if where is None or (stops and where["index"] == stops[0]["index"]):
-            break  # the end: back to the browser's own controls, or to the top
+        if where is None:
+            continue  # past the end, or at a button that hid itself: Tab goes on from there
+        if stops and where["index"] == stops[0]["index"]:
+            break
         stops.append(where)
     return names, stops
 

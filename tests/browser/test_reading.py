@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 
 import pytest
 
@@ -160,3 +161,19 @@ def test_nothing_moves_while_a_reader_scrolls_through_an_entry(
             page.wait_for_timeout(30)
         assert page.evaluate("() => window.warplogShift") <= SHIFT_AT_MOST, url
     context.close()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_moves_when_the_fonts_come_late(journal, journal_url, browser, width):
+    def late(route):
+        time.sleep(0.4)
+        route.continue_()
+
+    for url in entries(journal, journal_url):
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        context.add_init_script(WATCH_SHIFTS)
+        page = context.new_page()
+        page.route("**/*.woff2", late)
+        page.goto(url, wait_until="networkidle")
+        assert page.evaluate("() => window.warplogShift") <= SHIFT_AT_MOST, url
+        context.close()
