@@ -181,13 +181,6 @@ def test_a_folder_that_is_no_repository_ends_the_build(lab, caplog):
     assert "entries/ and artifacts/" in caplog.text
 
 
-def test_serving_watches_what_the_pages_are_made_of(lab):
-    config = configured(lab)
-    config.plugins["warplog"].on_config(config)
-    assert str(lab.root / "entries") in config.watch
-    assert str(lab.root / "artifacts") in config.watch
-
-
 def test_an_entry_is_watched_by_its_own_file_and_stays_out_of_the_navigation(lab):
     config = configured(lab)
     config.plugins._current_plugin = "warplog"
