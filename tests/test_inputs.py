@@ -51,7 +51,7 @@ def test_what_belongs_to_another_artifact_changes_nothing(lab, entry):
     assert Inputs(lab.root).of(entry) == before
 
 
-def test_the_order_in_which_files_were_made_does_not_count(lab, entry, tmp_path):
+def test_the_order_in_which_files_were_made_does_not_count(lab, entry):
     folder = lab.root / "artifacts/row-sum"
     before = Inputs(lab.root).of(entry)
     content = (folder / "kernel.py").read_bytes()

@@ -16,9 +16,14 @@ def author(tmp_path_factory):
         yield author
 
 
+@pytest.fixture(scope="module")
+def edits(author):
+    return live.edits(author.root)
+
+
 @pytest.mark.parametrize("name", live.EDITS)
-def test_an_edit_shows_on_the_page_at_hand(author, name):
-    assert author.sees(*live.edits(author.root)[name]) < PATIENCE
+def test_an_edit_shows_on_the_page_at_hand(author, edits, name):
+    assert author.sees(*edits[name]) < PATIENCE
 
 
 def test_the_lists_show_an_edit_too(author):
@@ -39,7 +44,9 @@ def test_settings_that_are_wrong_are_a_page_until_they_are_mended(author):
 
 def test_a_new_entry_has_its_page(author):
     path = max((author.root / "entries").glob("*.md"))
-    text = path.read_text(encoding="utf-8").replace(f"date: '{path.name[:10]}'", "date: '2026-01-01'")
+    text = path.read_text(encoding="utf-8").replace(
+        f"date: '{path.name[:10]}'", "date: '2026-01-01'"
+    )
     new = path.with_name("2026-01-01-quail.md")
     author.sees("index.html", new, text.replace("title: ", "title: Quail "), "Quail")
     assert "Quail" in author.look("entries/quail.html")

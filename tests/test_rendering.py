@@ -8,7 +8,9 @@ from warplog.spool import Spool
 
 def test_a_rendering_comes_back_as_it_was():
     below = [Heading("b", "b", 2, [])]
-    made = Rendering("<p>x</p>", "x", [Heading("a", "a", 1, below)], ["a"], {"m.md": {"x": "y"}}, None)
+    made = Rendering(
+        "<p>x</p>", "x", [Heading("a", "a", 1, below)], ["a"], {"m.md": {"x": "y"}}, None
+    )
     assert unpack(pack(made)) == made
 
 
@@ -22,7 +24,11 @@ def test_links_to_the_site_are_found_from_the_page_on():
         '<a href="two.html#x">a</a> <a class="y" href="../method.html">b</a> <img alt="" src="x.png">'
         "<a href='#here'>c</a><a href=\"https://example.org/\">d</a><a href='mailto:x@y'>e</a>"
     )
-    assert neighbours(html, "entries/one.html") == ["entries/two.html", "method.html", "entries/x.png"]
+    assert neighbours(html, "entries/one.html") == [
+        "entries/two.html",
+        "method.html",
+        "entries/x.png",
+    ]
 
 
 def test_a_link_that_leads_nowhere_is_noticed():

@@ -57,7 +57,9 @@ def test_what_is_kept_is_what_was_made(shop, path, nothing_is_made):
     kept = shop().outcome(path)
     assert kept == made
     assert shop().page(kept) == page
-    assert kept.columns[0].evidence.record.measurements == made.columns[0].evidence.record.measurements
+    assert (
+        kept.columns[0].evidence.record.measurements == made.columns[0].evidence.record.measurements
+    )
     assert kept.columns[0].evidence is kept.known.devices["nvidia-h200"]
 
 
@@ -108,7 +110,7 @@ class Foreign:
     [
         lambda ran: Foreign(os.system, f"touch '{ran}'"),
         lambda ran: Foreign(write_whole, ran, "by a function of ours"),
-        lambda ran: str(ran),
+        str,
     ],
 )
 def test_a_foreign_outcome_runs_nothing_and_is_made_anew(lab, shop, path, tmp_path, foreign):
@@ -130,7 +132,9 @@ def many(lab, monkeypatch):
     monkeypatch.setattr(crews, "ENTRIES_AT_LEAST", 2)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     for day in range(3, 7):
-        lab.entry(FRONT.replace("12-02", f"12-{day:02}"), BODY + SOURCE, f"2026-12-{day:02}-sum-{day}.md")
+        lab.entry(
+            FRONT.replace("12-02", f"12-{day:02}"), BODY + SOURCE, f"2026-12-{day:02}-sum-{day}.md"
+        )
     lab.entry(FRONT.replace("12-02", "12-08"), "\n[?](#ghost)\n", "2026-12-08-wrong.md")
     return lab
 
@@ -159,7 +163,8 @@ def test_what_a_helper_could_not_make_is_heard_here(crew, shop):
         shop().outcome(shop().paths[-1])
 
 
-def test_helpers_that_die_leave_the_work_to_us(many, shop, crew, monkeypatch):
+@pytest.mark.usefixtures("many")
+def test_helpers_that_die_leave_the_work_to_us(shop, crew, monkeypatch):
     monkeypatch.setattr(crews.sys, "executable", "/bin/false")
     crew.start()
     shop = shop()

@@ -89,9 +89,10 @@ def main(root: str, folder: str, url: str) -> None:
             outcomes.append(shop.outcome(shop.repository.root / "entries" / name))
     sys.stdout.write("\n")
     sys.stdout.flush()
-    for outcome in outcomes:
+    outcomes.reverse()
+    while outcomes:
         with contextlib.suppress(Fault):
-            shop.page(outcome)
+            shop.page(outcomes.pop())
 
 
 if __name__ == "__main__":

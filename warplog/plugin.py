@@ -4,6 +4,7 @@ The rule kept here: a path of the repository is the same path on the site (recor
 published as they are), and what an author can mend ends the build with one line a fault, no traceback.
 """
 
+import gc
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -189,8 +190,11 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         return output
 
     def on_nav(self, nav: Any, **_: Any) -> None:
-        """Keep for the author what a page is built with."""
+        """Keep for the author what a page is built with. What was read so far stays: the collector need
+        not look at it again, and sooner finds what each page leaves behind.
+        """
         self.serving.navigation = nav
+        gc.freeze()
 
     def on_env(self, env: Any, *, config: MkDocsConfig, files: Files) -> None:
         """Keep for the author what a page is built with."""
@@ -216,6 +220,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
 
     def on_build_error(self, **_: Any) -> None:
         """Let go of what this build held."""
+        gc.unfreeze()
         self.spool.close()
         if self.crew is not None:
             self.crew.close()

@@ -16,7 +16,7 @@ from PIL import Image
 from warplog.typeface import Piece, Typeface
 
 SHADES = 16
-_KEPT = 8000
+_KEPT = 400
 _FASTEST = 1
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

@@ -20,7 +20,7 @@ _NO_LETTER = "\U0010ffff"
 _LETTERS_AT_MOST = 1000
 _COVERED = 255
 _OVERHANG = 4
-_KEPT = 4000
+_KEPT = 200
 
 
 class Piece(Struct, frozen=True, eq=False):
