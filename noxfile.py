@@ -114,14 +114,14 @@ def site(session: nox.Session) -> None:
 
 @nox.session
 def serve(session: nox.Session) -> None:
-    """Serve the site and rebuild it when an entry, a record or a kernel changes."""
+    """Serve the site; an edit to an entry, a record or a kernel shows within a second."""
     install(session, "-e", ".[site]")
     run(session, "mkdocs", "serve", "--no-strict", *session.posargs, **QUIET)
 
 
 @nox.session
 def scale(session: nox.Session) -> None:
-    """Measure the build of 1,000 entries beside bare mkdocs-material: nox -s scale -- --entries 1000."""
+    """Measure builds of 1,000 entries beside bare mkdocs-material; with `live`, how soon edits show."""
     install(session, "-e", ".[site,test]")
     run(session, "python", "tests/scale.py", *session.posargs)
 

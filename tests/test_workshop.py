@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 from factory import BODY, FRONT, lab_with_entry
@@ -11,9 +12,12 @@ from warplog import workshop as workshops
 from warplog.cache import Cache, digest
 from warplog.crew import Crew
 from warplog.fault import Fault, Faults
+from warplog.site import Site
 from warplog.store import write_whole
 from warplog.workshop import Workshop
 
+SITE = Site("Warplog", "A journal.", "https://warplog.example/")
+FONTS = Path(__file__).parents[1] / "site_src/assets/fonts"
 SOURCE = "\n```source\nfile: kernel.py\nregion: kernel\n```\n"
 FIGURE = "kind: lines\nmetric: latency\naxis: batch\nsubjects: [kernel]\ntitle: x\n"
 
@@ -141,7 +145,7 @@ def many(lab, monkeypatch):
 
 @pytest.fixture
 def crew(many, shop):
-    crew = Crew(shop(), many.root / "kept", "")
+    crew = Crew(shop(), many.root / "kept", "", SITE, FONTS)
     yield crew
     crew.close()
 
@@ -181,6 +185,6 @@ def test_helpers_end_with_the_build(crew):
 
 
 def test_few_entries_need_no_helpers(lab, shop):
-    crew = Crew(shop(), lab.root / "kept", "")
+    crew = Crew(shop(), lab.root / "kept", "", SITE, FONTS)
     crew.start()
     assert crew._helpers == []

@@ -6,15 +6,23 @@ a rendering is kept for the next build once it has passed. Knows no MkDocs.
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 
 from warplog import finder
 from warplog import page as pages
 from warplog.address import entry_address
-from warplog.cache import Cache, digest
+from warplog.cache import Cache, digest, versions
 from warplog.journal import Outcome
 from warplog.placeholder import Page, substitute
 from warplog.rendering import Heading, Rendering, leads_on, neighbours, pack, unpack
 from warplog.workshop import Workshop
+
+RENDERERS = ("mkdocs", "mkdocs-material", "Markdown", "pymdown-extensions")
+
+
+def settings_of(file: Path) -> str:
+    """Return a digest of the site's settings in `file` and of what renders Markdown by them."""
+    return digest(file.read_bytes(), *versions(RENDERERS))
 
 
 class Bindery:

@@ -5,6 +5,7 @@ is made again by the build itself, where its faults are heard. All of them end w
 """
 
 import contextlib
+import gc
 import json
 import os
 import subprocess
@@ -13,8 +14,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import astuple
+
+from warplog import gallery
 from warplog.cache import Cache
 from warplog.fault import Fault, Faults
+from warplog.site import Site
 from warplog.source import Repository
 from warplog.workshop import Workshop
 
@@ -23,10 +28,14 @@ _MOMENT = 0.002
 
 
 class Crew:
-    """Helpers for the entries of `shop` that are not kept in `folder` yet."""
+    """Helpers for the entries of `shop` that are not kept in `folder` yet, and for their cards.
 
-    def __init__(self, shop: Workshop, folder: Path, url: str) -> None:
-        self._shop, self._words = shop, [str(shop.repository.root), str(folder), url]
+    `url` is the address of the repository, `fonts` the folder of the site's fonts.
+    """
+
+    def __init__(self, shop: Workshop, folder: Path, url: str, site: Site, fonts: Path) -> None:
+        self._shop = shop
+        self._words = [*map(str, (shop.repository.root, folder, url, fonts)), *astuple(site)]
         self._helpers: list[subprocess.Popen[str]] = []
         self._makers: dict[str, subprocess.Popen[str]] = {}
 
@@ -69,6 +78,11 @@ class Crew:
         while helper is not None and helper.poll() is None and not self._shop.is_kept(key):
             time.sleep(_MOMENT)
 
+    def join(self) -> None:
+        """Wait until the helpers have done all that they can."""
+        for helper in self._helpers:
+            helper.wait()
+
     def close(self) -> None:
         """End the helpers that are still at work."""
         for helper in self._helpers:
@@ -79,8 +93,11 @@ class Crew:
         self._helpers, self._makers = [], {}
 
 
-def main(root: str, folder: str, url: str) -> None:
-    """Make the entries whose names and keys come as JSON: first judge all, say so, then write each."""
+def main(root: str, folder: str, url: str, fonts: str, *site: str) -> None:
+    """Make the entries whose names and keys come as JSON: first judge all, say so, then write each and
+    paint its card.
+    """
+    gc.disable()  # what a helper leaves behind goes with it, soon
     keys = json.load(sys.stdin)
     shop = Workshop(Repository(Path(root)), Cache(Path(folder)), url, keys=keys)
     outcomes = []
@@ -89,10 +106,13 @@ def main(root: str, folder: str, url: str) -> None:
             outcomes.append(shop.outcome(shop.repository.root / "entries" / name))
     sys.stdout.write("\n")
     sys.stdout.flush()
+    studio = gallery.Studio(Site(*site), Path(fonts), Path(folder))
     outcomes.reverse()
     while outcomes:
+        outcome = outcomes.pop()
         with contextlib.suppress(Fault):
-            shop.page(outcomes.pop())
+            shop.page(outcome)
+            studio.keep(outcome)
 
 
 if __name__ == "__main__":

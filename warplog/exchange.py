@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from warplog import dataset, export, feed, guide
+from warplog.address import card_address
 from warplog.journal import Journal
 from warplog.site import Site
 
@@ -25,7 +26,8 @@ def files(
     schema = msgspec.json.encode(dataset.schema())
     yield dataset.SCHEMA_FILE, msgspec.json.format(schema, indent=2)
     if site.url:
-        sizes = {address: path.stat().st_size for address, path in cards.items()}
+        newest = (card_address(each.entry.slug) for each in journal.outcomes[: feed.ITEMS_AT_MOST])
+        sizes = {address: cards[address].stat().st_size for address in newest if address in cards}
         yield feed.RSS, feed.rss(journal, site, sizes)
         yield feed.JSON, feed.json_feed(journal, site, sizes)
     yield guide.LLMS, guide.llms(journal, site)

@@ -17,15 +17,21 @@ SCHEMA_URI = "record.schema.json"
 STYLE_URI = "assets/warplog.css"
 
 
+def fonts(sources: Path) -> Path:
+    """Return the folder of the site's fonts."""
+    return sources / "assets" / "fonts"
+
+
 def extras(
-    journal: Journal, site: Site, sources: Path, kept: Path
+    journal: Journal, site: Site, sources: Path, kept: Path, newest: int | None = None
 ) -> Iterator[tuple[str, str | bytes | Path]]:
     """Yield each file by its address on the site: its content, or the file that holds it.
 
     `sources` is the folder of the site's own pages and fonts, `kept` one for cards that may be lost at any
-    time. Raises Fault where a font cannot be read.
+    time. With `newest`, the cards of older entries are not there yet. Raises Fault where a font cannot be
+    read.
     """
-    cards = gallery.cards(journal, site, sources / "assets" / "fonts", kept)
+    cards = gallery.cards(journal, site, fonts(sources), kept, newest)
     yield from cards.items()
     yield from exchange.files(journal, site, cards)
     yield SCHEMA_URI, msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode()

@@ -25,24 +25,41 @@ from warplog.site import Site
 _PAINTED_BY = (card, raster, typeface)
 
 
-def cards(journal: Journal, site: Site, fonts: Path, kept: Path) -> dict[str, Path]:
+def cards(
+    journal: Journal, site: Site, fonts: Path, kept: Path, newest: int | None = None
+) -> dict[str, Path]:
     """Return the file of each card by its address on the site.
 
-    `fonts` is the folder of the site's fonts, `kept` that of the cache. Raises Fault where a font cannot
-    be read or a card cannot be written.
+    `fonts` is the folder of the site's fonts, `kept` that of the cache. With `newest`, only the cards of
+    so many entries are painted, and that of the site. Raises Fault where a font cannot be read or a card
+    cannot be written.
     """
     wanted = {card_address(each.entry.slug): entry_card(each, site) for each in journal.outcomes}
     wanted[SITE_CARD] = site_card(journal, site)
     made_by = _digest(fonts)
     paths = {address: kept / _name(each, made_by) for address, each in wanted.items()}
-    missing = {
-        paths[address]: each for address, each in wanted.items() if not _held(paths[address])
-    }
+    asked = {SITE_CARD, *(card_address(each.entry.slug) for each in journal.outcomes[:newest])}
+    missing = {paths[address]: wanted[address] for address in asked if not _held(paths[address])}
     if missing:
         painter = Painter(fonts)
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             list(threads.map(lambda item: _write(item[0], painter.paint(item[1])), missing.items()))
     return paths
+
+
+class Studio:
+    """Paints the cards of entries one by one, into the folder `kept` of the cache."""
+
+    def __init__(self, site: Site, fonts: Path, kept: Path) -> None:
+        self._site, self._kept = site, kept
+        self._made_by, self._painter = _digest(fonts), Painter(fonts)
+
+    def keep(self, outcome: Outcome) -> None:
+        """Paint the card of an entry, if that is not done yet; raises Fault where it cannot be written."""
+        each = entry_card(outcome, self._site)
+        path = self._kept / _name(each, self._made_by)
+        if not _held(path):
+            _write(path, self._painter.paint(each))
 
 
 def entry_card(outcome: Outcome, site: Site) -> Card:

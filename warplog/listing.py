@@ -4,11 +4,12 @@ The rule kept here: the code is read from the file that the record's digest cove
 entry; the numbers are attributes, so that copying takes the code alone.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import PurePath
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 
 from warplog.block import Excerpt
@@ -16,6 +17,7 @@ from warplog.output import plain_words, visible
 
 _LEXERS = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp"}
 _SCROLLS_FROM = 60
+_FORMATTER = HtmlFormatter(nowrap=True)
 
 
 def listing(excerpt: Excerpt, anchor: str, link: str) -> str:
@@ -40,9 +42,13 @@ def listing(excerpt: Excerpt, anchor: str, link: str) -> str:
     )
 
 
-@lru_cache(maxsize=512)
+@cache
+def _lexer(language: str) -> Lexer:
+    return get_lexer_by_name(language, stripnl=False)
+
+
+@lru_cache(maxsize=64)
 def _highlighted(code: str, suffix: str) -> tuple[str, ...]:
     """Return the lines of `code` as HTML with Pygments' short classes."""
-    lexer = get_lexer_by_name(_LEXERS.get(suffix, "text"), stripnl=False)
-    html = highlight(code, lexer, HtmlFormatter(nowrap=True))
+    html = highlight(code, _lexer(_LEXERS.get(suffix, "text")), _FORMATTER)
     return tuple(html.removesuffix("\n").split("\n"))

@@ -5,8 +5,7 @@ published as they are), and what an author can mend ends the build with one line
 """
 
 import gc
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,28 @@ from mkdocs.exceptions import PluginError
 from mkdocs.plugins import BasePlugin, event_priority, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
-from mkdocs.structure.toc import AnchorLink, get_toc
+from mkdocs.structure.toc import get_toc
 
-from warplog import finder, ways
+from warplog import finder, gallery, ways
 from warplog.address import SITE_CARD, entry_address
-from warplog.bindery import Bindery
-from warplog.cache import FOLDER, Cache, digest, versions
+from warplog.bindery import Bindery, settings_of
+from warplog.cache import FOLDER, Cache
 from warplog.crew import Crew
 from warplog.desk import Desk
-from warplog.extras import extras
+from warplog.extras import extras, fonts
 from warplog.fault import Fault
+from warplog.feed import ITEMS_AT_MOST
 from warplog.journal import Journal
 from warplog.metadata import metadata
 from warplog.placeholder import Page as Written
 from warplog.placeholder import substitute
-from warplog.preview import fault_page
-from warplog.rendering import Heading
+from warplog.preview import FAULTS, fault_addresses, fault_page
+from warplog.rendering import headings
 from warplog.serving import Content, PublishedFile, Serving
 from warplog.site import Site
 from warplog.source import Artifact, Repository
 from warplog.spool import Spool
 
-FAULTS = "faults.md"
-RENDERERS = ("mkdocs", "mkdocs-material", "Markdown", "pymdown-extensions")
-
-_DATED = re.compile(r"^\d{4}-\d{2}-\d{2}-")
 _HIDDEN = InclusionLevel.NOT_IN_NAV
 
 log = get_plugin_logger(__name__)
@@ -79,7 +75,8 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             raise _error([fault]) from None
         kept, url = repository.root / FOLDER, config.repo_url or ""
         self.cache, self.bindery = Cache(kept), None
-        self.crew = Crew(self.desk.open(repository, self.cache, url), kept, url)
+        shop = self.desk.open(repository, self.cache, url)
+        self.crew = Crew(shop, kept, url, _site(config), fonts(Path(config.docs_dir)))
         self.crew.start()
         faults = self.desk.read()
         for artifact in repository.artifacts():
@@ -94,24 +91,23 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         for outcome in self.journal.outcomes:
             source = {"abs_src_path": str(outcome.entry.path)}
             _add_page(files, outcome.entry.place, entry_address(outcome.entry.slug), config, source)
-        for place in [*self.desk.faults_by_place, FAULTS] if faults else []:
-            if place.endswith(".md"):
-                name = _DATED.sub("", Path(place).with_suffix(".html").name)
-                address = Path(place).with_name(name).as_posix()
-                _add_page(files, place, address, config, {"content": ""})
-        for uri, content in self._generated(config).items():
+        for place, address in fault_addresses(self.desk.faults_by_place).items():
+            _add_page(files, place, address, config, {"content": ""})
+        for uri, content in self._generated(config, ITEMS_AT_MOST).items():
             held = "abs_src_path" if isinstance(content, Path) else "content"
             text = str(content) if isinstance(content, Path) else content
             files.append(File.generated(config, uri, inclusion=_HIDDEN, **{held: text}))
+        gc.freeze()  # what was read stays: a look at what pages leave behind need not pass it again
 
-    def _generated(self, config: MkDocsConfig) -> dict[str, Content]:
-        """Return what is made from the journal as a whole: pages, files for machines, the stylesheet."""
+    def _generated(self, config: MkDocsConfig, newest: int | None = None) -> dict[str, Content]:
+        """Return what is made from the journal as a whole: pages, files for machines, the stylesheet, and
+        the cards, of which only the `newest` are painted.
+        """
         self.written = ways.pages(self.journal)
         found: dict[str, Content] = {uri: page.markdown for uri, page in self.written.items()}
-        site = Site(config.site_name, config.site_description or "", config.site_url or "")
-        kept = self.desk.shop.repository.root / FOLDER
+        sources, kept = Path(config.docs_dir), self.desk.shop.repository.root / FOLDER
         try:
-            return found | dict(extras(self.journal, site, Path(config.docs_dir), kept))
+            return found | dict(extras(self.journal, _site(config), sources, kept, newest))
         except Fault as fault:
             raise _error([fault]) from None
 
@@ -150,7 +146,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         raise _error([fault]) from None
 
     def _open_bindery(self, config: MkDocsConfig, files: Files) -> Bindery:
-        settings = digest(Path(config.config_file_path).read_bytes(), *versions(RENDERERS))
+        settings = settings_of(Path(config.config_file_path))
         addresses = {file.src_uri: file.dest_uri for file in files}
         brief = len(self.journal.outcomes) > finder.BRIEF_FROM
         return Bindery(self.desk.shop, self.cache, settings, addresses, brief=brief)
@@ -167,7 +163,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         links = {file.src_uri: own for file, own in (page.links_to_anchors or {}).items()}
         anchors = sorted(page.present_anchor_ids or ())
         try:
-            found, whole = self.bindery.bind(outcome, html, _headings(page.toc), anchors, links)
+            found, whole = self.bindery.bind(outcome, html, headings(page.toc), anchors, links)
         except Fault as fault:
             return self._told(fault)
         page.markdown, page.toc = "", get_toc(msgspec.to_builtins(found.headings))
@@ -178,8 +174,9 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         return found.searched
 
     @event_priority(-90)  # type: ignore[untyped-decorator]
-    def on_page_context(self, context: Any, *, page: Page, **_: Any) -> Any:
+    def on_page_context(self, context: Any, *, page: Page, nav: Any, **_: Any) -> Any:
         """Put in the whole page, after the search plugin has seen the reduced copy."""
+        self.serving.navigation = nav
         page.content = self.spool.take(page.file.src_uri) or page.content
         return context
 
@@ -189,15 +186,15 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             page.content = ""
         return output
 
-    def on_nav(self, nav: Any, **_: Any) -> None:
-        """Keep for the author what a page is built with. What was read so far stays: the collector need
-        not look at it again, and sooner finds what each page leaves behind.
-        """
-        self.serving.navigation = nav
-        gc.freeze()
-
     def on_env(self, env: Any, *, config: MkDocsConfig, files: Files) -> None:
-        """Keep for the author what a page is built with."""
+        """Paint the cards that are not painted yet; keep for the author what a page is built with."""
+        if self.crew is not None:
+            self.crew.join()
+        kept, sources = self.desk.shop.repository.root / FOLDER, Path(config.docs_dir)
+        try:
+            gallery.cards(self.journal, _site(config), fonts(sources), kept)
+        except Fault as fault:
+            raise _error([fault]) from None
         self.serving.environment, self.serving.config, self.serving.files = env, config, files
 
     def on_serve(self, server: Any, *, builder: Callable[[], None], **_: Any) -> None:
@@ -226,8 +223,8 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
             self.crew.close()
 
 
-def _headings(toc: Iterable[AnchorLink]) -> list[Heading]:
-    return [Heading(each.title, each.id, each.level, _headings(each.children)) for each in toc]
+def _site(config: MkDocsConfig) -> Site:
+    return Site(config.site_name, config.site_description or "", config.site_url or "")
 
 
 def _error(faults: list[Fault]) -> PluginError:

@@ -6,7 +6,7 @@ of the server. Knows no MkDocs: it is handed what to call.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from html import escape
 from pathlib import Path
 from threading import RLock
@@ -15,6 +15,8 @@ from urllib.parse import unquote
 
 from warplog.fault import Fault
 
+FAULTS = "faults.md"
+_DATED = re.compile(r"(?<=/)\d{4}-\d{2}-\d{2}-")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1">
 <title>To be mended</title><style>body{{font:16px/1.6 serif;max-width:40rem;margin:4rem auto;padding:0 1rem}}
@@ -100,6 +102,15 @@ class Preview:
 def _address(path: str) -> str:
     name = unquote(path).lstrip("/")
     return f"{name}index.html" if not name or name.endswith("/") else name
+
+
+def fault_addresses(places: Collection[str]) -> dict[str, str]:
+    """Return where on the site what is wrong with each file is shown, if it is an entry: in the place of
+    its page. Where anything is wrong, one more page holds all.
+    """
+    found = {place: _DATED.sub("", place) for place in places if place.endswith(".md")}
+    found |= {FAULTS: FAULTS} if places else {}
+    return {place: f"{name.removesuffix('.md')}.html" for place, name in found.items()}
 
 
 def fault_page(faults: Iterable[Fault]) -> str:

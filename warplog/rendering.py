@@ -6,8 +6,9 @@ and one with a link that leads nowhere is never kept, so that its warning is hea
 
 import posixpath
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from html import unescape
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -39,6 +40,11 @@ class Rendering(Struct, frozen=True):
     anchors: list[str]
     links: dict[str, dict[str, str]]
     around: str | None
+
+
+def headings(toc: Iterable[Any]) -> list[Heading]:
+    """Return a table of contents, whose items have these fields too but are called `title`."""
+    return [Heading(each.title, each.id, each.level, headings(each.children)) for each in toc]
 
 
 def pack(rendering: Rendering) -> bytes:
