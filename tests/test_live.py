@@ -26,6 +26,11 @@ def test_an_edit_shows_on_the_page_at_hand(author, edits, name):
     assert author.sees(*edits[name]) < PATIENCE
 
 
+def test_the_new_record_itself_can_be_read(author, edits):
+    path = edits["a new record"][1]
+    assert "a kettle boiled" in author.look(path.relative_to(author.root).as_posix())
+
+
 def test_the_lists_show_an_edit_too(author):
     path = max((author.root / "entries").glob("*.md"))
     text = path.read_text(encoding="utf-8").replace("title: ", "title: Kingfisher ")

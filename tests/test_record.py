@@ -202,3 +202,37 @@ def test_the_seal_covers_every_field_but_itself(record):
 def test_the_schema_describes_what_is_written(record):
     properties = schema()["$defs"]["Record"]["properties"]
     assert set(json.loads(dumps(record))) == set(properties)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda fields: json.dumps(fields, indent=3),
+        lambda fields: json.dumps(fields, sort_keys=True, separators=(",", ":")),
+        lambda fields: json.dumps(dict(reversed(fields.items())), ensure_ascii=False),
+        lambda fields: (
+            json.dumps(fields).replace("[1e-05]", "[0.00001]").replace("[0.00012]", "[12e-5]")
+        ),
+    ],
+)
+def test_the_seal_is_of_the_content_and_not_of_its_layout(record, written):
+    hot = msgspec.structs.replace(record, disturbed=['a "fan" at 90 °C', "1, 2"])
+    fields = json.loads(dumps(hot))
+    again = loads(written(fields).encode(), "r.json")
+    assert msgspec.structs.replace(again, seal="") == hot
+
+
+@pytest.mark.parametrize("old", ["1.01e-05", '"kernel"', "83.1", '"batch": 31', "0123456789abcdef"])
+def test_a_single_changed_number_or_word_breaks_the_seal(record, old):
+    text = dumps(record)
+    assert old in text
+    new = old.replace("1", "2") if "1" in old else '"colonel"'
+    with pytest.raises(Fault, match="seal"):
+        loads(text.replace(old, new, 1).encode(), "r.json")
+
+
+def test_the_quick_way_to_a_seal_is_taken(record, monkeypatch):
+    """What the harness wrote is checked without writing its numbers again."""
+    text = dumps(record).encode()
+    monkeypatch.setattr("warplog.record.seal_of", lambda _: pytest.fail("written again"))
+    assert loads(text, "r.json").artifact == record.artifact

@@ -134,7 +134,7 @@ def test_a_broken_page_is_made_anew(lab, shop, path):
 def many(lab, monkeypatch):
     """More entries than one process should make alone, one of them wrong."""
     monkeypatch.setattr(crews, "ENTRIES_AT_LEAST", 2)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(crews, "processors", lambda: 2)
     for day in range(3, 7):
         lab.entry(
             FRONT.replace("12-02", f"12-{day:02}"), BODY + SOURCE, f"2026-12-{day:02}-sum-{day}.md"
@@ -182,6 +182,13 @@ def test_helpers_end_with_the_build(crew):
     assert helpers
     crew.close()
     assert all(helper.returncode is not None for helper in helpers)
+
+
+def test_where_nothing_can_be_kept_nobody_helps(many, shop):
+    (many.root / "kept").write_text("a file in the way")
+    crew = Crew(shop(), many.root / "kept", "", SITE, FONTS)
+    crew.start()
+    assert crew._helpers == []
 
 
 def test_few_entries_need_no_helpers(lab, shop):

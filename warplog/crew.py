@@ -24,6 +24,7 @@ from warplog.source import Repository
 from warplog.workshop import Workshop
 
 ENTRIES_AT_LEAST = 40
+HELPERS_AT_MOST = 2  # each takes about 100 MB
 _MOMENT = 0.002
 
 
@@ -46,8 +47,8 @@ class Crew:
         missing = {path.name: key for path in self._shop.paths if (key := self._shop.missing(path))}
         self._shop.before_page = self.wait_for
         names = sorted(missing, reverse=True)
-        workers = min(os.cpu_count() or 1, len(names) // ENTRIES_AT_LEAST)
-        if workers > 1:
+        workers = min(processors(), HELPERS_AT_MOST, len(names) // ENTRIES_AT_LEAST)
+        if workers > 1 and self._shop.keeps:
             for number in range(workers):
                 self._start({name: missing[name] for name in names[number::workers]})
         for helper in self._helpers:
@@ -91,6 +92,14 @@ class Crew:
             if helper.stdout is not None:
                 helper.stdout.close()
         self._helpers, self._makers = [], {}
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
 
 
 def main(root: str, folder: str, url: str, fonts: str, *site: str) -> None:

@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import get_toc
 
-from warplog import finder, gallery, ways
+from warplog import finder, gallery, placeholder, ways
 from warplog.address import SITE_CARD, entry_address
 from warplog.bindery import Bindery, settings_of
 from warplog.cache import FOLDER, Cache
@@ -28,8 +28,6 @@ from warplog.fault import Fault
 from warplog.feed import ITEMS_AT_MOST
 from warplog.journal import Journal
 from warplog.metadata import metadata
-from warplog.placeholder import Page as Written
-from warplog.placeholder import substitute
 from warplog.preview import FAULTS, fault_addresses, fault_page
 from warplog.rendering import headings
 from warplog.serving import Content, PublishedFile, Serving
@@ -46,7 +44,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
     """Reads the repository around mkdocs.yml anew for each build."""
 
     cache: Cache
-    written: dict[str, Written]
+    written: dict[str, placeholder.Page]
     bindery: Bindery | None = None
     crew: Crew | None = None
     author = False
@@ -158,7 +156,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         uri = page.file.src_uri
         if self.bindery is None or not self.bindery.has_open(uri):
             written = self.written.get(uri)
-            return html if written is None else substitute(html, written.html)
+            return html if written is None else placeholder.substitute(html, written.html)
         outcome = self.journal.by_place[uri]
         links = {file.src_uri: own for file, own in (page.links_to_anchors or {}).items()}
         anchors = sorted(page.present_anchor_ids or ())

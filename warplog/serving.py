@@ -89,7 +89,17 @@ class Serving:
 
     def _changed(self, changed: set[Path]) -> bool:
         self._made = None
-        return self._take_in(changed)
+        taken = self._take_in(changed)
+        root = Path(self.config.config_file_path).parent
+        for path in changed if taken else ():
+            address = path.relative_to(root).as_posix()
+            new = self.files.get_file_from_path(address) is None and path.is_file()
+            if new and path.suffix != ".md":
+                source = str(path)
+                self.files.append(
+                    PublishedFile.generated(self.config, address, abs_src_path=source)
+                )
+        return taken
 
     def _refresh(self, address: str) -> None:
         """Make what is at an address of the site as a whole build would."""

@@ -106,6 +106,13 @@ class Workshop:
         key = self.key(path)
         return None if key is None or self.is_kept(key) else key
 
+    @property
+    def keeps(self) -> bool:
+        """Whether anything can be kept."""
+        probe = digest("probe")
+        self._cache.put(probe, b"")
+        return self._cache.holds(probe)
+
     def is_kept(self, key: str) -> bool:
         """Return whether the page of the entry with this key is kept."""
         return self._cache.holds(digest("page", key))
