@@ -70,6 +70,13 @@ def verify(session: nox.Session) -> None:
 
 
 @nox.session
+def sanitize(session: nox.Session) -> None:
+    """Look for memory faults and races on a GPU at tiny sizes: nox -s sanitize -- [<entry>]; all without."""
+    measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
+    warplog(session, "sanitize")
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests; they need no GPU. Those of the site need Chromium and Java, or are skipped."""
     measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warplog.claim import Claim, Verdict, compare, judge
-from warplog.quantity import WORK_CEILING, Quantity, Unmeasured, readings
+from warplog.quantity import WORK_CEILING, Quantity, readings
+from warplog.reading import Unmeasured
 from warplog.record import Interval, compact
 from warplog.workload import parse_workload, plain, spell
 

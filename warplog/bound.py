@@ -10,7 +10,8 @@ from warplog.block import FigureBlock
 from warplog.evidence import Evidence
 from warplog.fault import Fault
 from warplog.mark import Bound, Point, Series
-from warplog.quantity import Unmeasured, ceiling, floor, matches
+from warplog.quantity import ceiling, floor, matches
+from warplog.reading import Unmeasured
 from warplog.record import Interval, Measurement, Number, Record, Workload
 from warplog.workload import spell
 

@@ -1,7 +1,7 @@
 """Claims and verdicts. Pure: records in, verdicts out.
 
 The rule kept here: a claim is judged by the spread of its runs, not by their middle, and a claim about
-several workloads is refuted by any one of them.
+several workloads is refuted by any one of them; one about their mean is judged by the spread of the mean.
 """
 
 import math
@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from warplog.quantity import Quantity, Reading, Unmeasured, readings
+from warplog.quantity import Quantity, readings
+from warplog.reading import Mean, Reading, Unmeasured
 from warplog.record import Interval, Number, Record, compact
 from warplog.sound import usable
 
@@ -82,6 +83,26 @@ class Judgement(Struct, frozen=True):
         if not self.readings:
             return None
         return Interval.of([value for reading in self.readings for value in reading.runs])
+
+    @property
+    def workloads(self) -> int:
+        """The number of workloads behind the readings."""
+        return sum(reading.workloads for reading in self.readings)
+
+    @property
+    def mean(self) -> Mean | None:
+        """The mean that the reading is of its workloads, None where each stands for itself."""
+        return self.readings[0].mean if self.readings else None
+
+    @property
+    def span(self) -> str:
+        """How the readings span workloads: ``over 3 workloads``, ``geometric mean of 23 workloads``;
+        empty for a single one that is no mean.
+        """
+        count = "one workload" if self.workloads == 1 else f"{self.workloads} workloads"
+        if self.mean is not None:
+            return f"{self.mean} mean of {count}"
+        return f"over {count}" if self.workloads > 1 else ""
 
     @property
     def runs(self) -> int:

@@ -36,6 +36,11 @@ Commit = Annotated[
     str | None,
     typer.Option(help="The commit that this tree is exactly at, where it travelled without git."),
 ]
+Tools = Annotated[list[str] | None, typer.Option(help="memcheck, racecheck or synccheck; all.")]
+Pooled = Annotated[
+    bool,
+    typer.Option("--pooled", help="Keep torch's allocator, which captures of CUDA graphs need."),
+]
 Out = Annotated[Path | None, typer.Option(help="Where unpublished records go.")]
 
 
@@ -85,6 +90,32 @@ def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> Non
     statuses = one.reproduce_all(artifacts, gpus)
     one.summary(artifacts, statuses, timed=bool(gpus))
     raise typer.Exit(max(statuses, default=session.SAME))
+
+
+@app.command()
+def sanitize(
+    names: Names = None,
+    *,
+    tool: Tools = None,
+    pooled: Pooled = False,
+    time_limit: Limit = 900.0,
+    gpu: Gpu = 0,
+) -> None:
+    """Look for memory and synchronization faults at an artifact's tiny sizes, on a GPU."""
+    from warplog import runner, sanitizer  # noqa: PLC0415 - reading commands start without it
+
+    repository = Repository.find(Path.cwd())
+    found = _entries(repository) if names else []
+    chosen = [_artifact(repository, found, name) for name in names or []]
+    artifacts = chosen or repository.artifacts()
+    tools = sanitizer.tools(tool or [])
+    present = runner.gpus()
+    if gpu >= present:
+        remedy = f"use 0 to {present - 1}" if present else "run it on a machine that has one"
+        raise Fault("warplog sanitize", f"there is no GPU {gpu} here", remedy)
+    sanitizer.program()
+    options = runner.Options(1, time_limit, gpu)
+    raise typer.Exit(sanitizer.examine_all(artifacts, tools, options, typer.echo, pooled=pooled))
 
 
 @app.command()

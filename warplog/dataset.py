@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from warplog.claim import Verdict
+from warplog.reading import Mean
 from warplog.record import Number, Workload
 
 FILE = "site.json"
@@ -35,9 +36,10 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
 class Judged(Struct, frozen=True, forbid_unknown_fields=True):
     """The verdict on one claim on one device; null where nothing counts as measured.
 
-    `interval` runs from the lowest to the highest run over all workloads of the claim, in `unit`, which is
-    SI: s, B/s, op/s; ratio for a speedup; fraction, 0 to 1. `runs` is the number of fresh processes behind
-    the workload that has the fewest. `within_noise` says that the baseline against itself spreads as far.
+    `interval` runs from the lowest to the highest run over all workloads of the claim, or of their mean, in
+    `unit`, which is SI: s, B/s, op/s; ratio for a speedup; fraction, 0 to 1. `workloads` is how many they
+    are, and `runs` the number of fresh processes behind the one that has the fewest. `within_noise` says
+    that the baseline against itself spreads as far.
     """
 
     device: str
@@ -54,8 +56,9 @@ class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     """One falsifiable sentence, what it is measured by, and the verdict on each device.
 
     `url` is the address to cite, null where the site has none. `workload` may name only some sizes: the
-    claim then speaks of all workloads that match. `cause` says in a line why a refuted claim did not hold,
-    if it is known. `disputed` says that records of this very source have opposite verdicts, on one device
+    claim then speaks of all workloads that match, or with `mean` of their mean, taken within each run;
+    `mean` is null where each stands for itself. `cause` says in a line why a refuted claim did not hold, if
+    it is known. `disputed` says that records of this very source have opposite verdicts, on one device
     or on several.
     """
 
@@ -66,6 +69,7 @@ class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     subject: str
     over: str | None
     workload: Workload
+    mean: Mean | None
     bounds: Bounds
     reported: Report | None
     cause: str | None

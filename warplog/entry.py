@@ -22,7 +22,8 @@ from warplog.front import Matter, read_matter
 from warplog.markup import line_at
 from warplog.names import nearest, problems
 from warplog.passage import Passage
-from warplog.quantity import Quantity, Reading, Unmeasured
+from warplog.quantity import Quantity
+from warplog.reading import Reading, Unmeasured
 from warplog.record import Interval, Record
 from warplog.source import Artifact, Repository
 from warplog.unit import pretty, pretty_interval

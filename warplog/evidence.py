@@ -11,7 +11,8 @@ from typing import Any
 
 from warplog.claim import Claim, Judgement, Verdict, weigh
 from warplog.fault import Fault
-from warplog.quantity import Quantity, Reading, Unmeasured, readings
+from warplog.quantity import Quantity, readings
+from warplog.reading import Reading, Unmeasured
 from warplog.record import PROTOCOL, Record
 from warplog.source import Artifact, Repository
 from warplog.store import read
@@ -77,7 +78,7 @@ class Evidence:
         because pages, cards and files for machines ask the same.
         """
         sizes = tuple(quantity.workload.items())
-        asked = (quantity.metric, quantity.subject, quantity.over, sizes)
+        asked = (quantity.metric, quantity.subject, quantity.over, sizes, quantity.mean)
         if asked not in self._answers:
             self._answers[asked] = readings(quantity, self.record, self.ceilings)
         return self._answers[asked]

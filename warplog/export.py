@@ -108,6 +108,7 @@ def _claims(outcome: Outcome, site: Site) -> Iterator[Stated]:
             subject=claim.subject,
             over=claim.over,
             workload=claim.workload,
+            mean=claim.mean,
             bounds=_bounds(claim),
             reported=_report(claim),
             cause=None if claim.cause is None else _text(claim.cause),
@@ -139,7 +140,7 @@ def _judged(device: str, judgement: Judgement) -> Judged:
         interval=None if found is None else (found.low, found.high),
         unit=judgement.unit or None,
         runs=judgement.runs,
-        workloads=len(judgement.readings),
+        workloads=judgement.workloads,
         within_noise=judgement.within_noise,
         reason=_text(judgement.reason)[:_REASON_AT_MOST] or None,
     )

@@ -25,7 +25,7 @@ from warplog.frame import Frame, frame_of, metric_words
 from warplog.lettering import clean, shortened
 from warplog.mark import Panel
 from warplog.panel import panel_of
-from warplog.quantity import Unmeasured
+from warplog.reading import Unmeasured
 
 _WIDE, _NARROW, _HALF, _THIRD = 700, 340, 360, 300
 _NAME_ROOM = 480.0

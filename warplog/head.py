@@ -135,6 +135,6 @@ def _spread(found: Judgement) -> str:
     one = found.interval is not None and alike(found.interval.low, found.interval.high, found.unit)
     if one:
         span = "the same" if same(found) else "alike to three digits"
-    many = len(found.readings)
-    where = f" on {many} workloads" if many > 1 else ""
+    where = f" on {found.workloads} workloads" if found.workloads > 1 else ""
+    where = f", {found.span}" if found.mean is not None else where
     return plain_words(f"{span} {'in' if one else 'over'} {runs(found)}{where}")

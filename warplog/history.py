@@ -88,5 +88,6 @@ def _item(past: Past) -> str:
     """Return one record's word on a claim: date, interval, verdict."""
     other = "" if past.evidence.fresh else f' <span class="wl-about">{OTHER_SOURCE}</span>'
     measured = plain_words(interval(past.judgement)) or "not measured"
+    measured += f", {past.judgement.span}" if past.judgement.mean else ""
     when = day_and_time(past.evidence.record.recorded)
     return f"<time>{when}</time> {measured} {badge(past.judgement.verdict)}{other}"

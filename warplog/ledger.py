@@ -198,8 +198,8 @@ def _judged(judgement: Judgement, claim: Claim, column: Column) -> str:
     notes = []
     if judgement.runs == 1:
         notes.append(runs(judgement))
-    if len(judgement.readings) > 1:
-        notes.append(f"over {len(judgement.readings)} workloads")
+    if judgement.span:
+        notes.append(judgement.span)
     if _looks_inside(judgement, claim):
         notes.append("outside by less than three digits show")
     if judgement.within_noise:
@@ -218,4 +218,5 @@ def _value(quantity: Quantity, column: Column) -> str:
         return f'not measured<div class="wl-about">{reason(found.reason)}</div>'
     spread = interval(found)
     said = runs(found) if spread == words or found.runs == 1 else f"runs {spread}"
+    said += f", {found.span}" if found.span else ""
     return f'{plain_words(words)}<div class="wl-about">{plain_words(said)}</div>'

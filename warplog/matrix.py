@@ -115,7 +115,10 @@ def _claim_rows(outcome: Outcome, devices: dict[str, str]) -> list[str]:
     rows = []
     for name, claim in outcome.entry.claims.items():
         cells = "".join(_cell(by_device.get(device, {}).get(name)) for device in devices)
-        note = f'<span class="wl-about">{DISPUTED_CLAIM}</span>' if name in disputed else ""
+        judged = (each.judgements[name] for each in outcome.columns)
+        span = next((each.span for each in judged if each.mean), "")
+        notes = [*([span] if span else []), *([DISPUTED_CLAIM] if name in disputed else [])]
+        note = f'<span class="wl-about">{"; ".join(notes)}</span>' if notes else ""
         rows.append(_claim_row(outcome, name, claim, note, cells))
     return rows
 

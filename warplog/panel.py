@@ -16,7 +16,8 @@ from warplog.fault import Fault
 from warplog.lettering import clean
 from warplog.mark import Failure, Panel, Point, Series
 from warplog.names import nearest
-from warplog.quantity import AA_METRIC, Reading, Unmeasured, partly
+from warplog.quantity import AA_METRIC, partly
+from warplog.reading import Reading, Unmeasured
 from warplog.record import Measurement, Record, Scalar, Workload
 from warplog.scale import TINIEST
 from warplog.workload import plain, spell

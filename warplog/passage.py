@@ -115,7 +115,7 @@ class Passage(Struct, frozen=True):
         except msgspec.ValidationError as error:
             message, _, path = str(error).partition(" - at `")
             steps = steps_of(path.rstrip("`"))
-            problem, remedy = _explain(message, _kind_at(kind, steps))
+            problem, remedy = _explain(message, _kind_at(kind, steps), steps[-1] if steps else "")
             unknown = re.search(r"unknown field `(.*)`", message)
             if unknown:
                 raise self.fault(problem, remedy, *steps, unknown[1]) from None
@@ -167,8 +167,8 @@ def _kind_at(kind: type[Struct], steps: list[str]) -> type[Struct]:
     return kind
 
 
-def _explain(message: str, kind: type[Struct]) -> tuple[str, str]:
-    """Return the problem and the remedy for a message of msgspec's."""
+def _explain(message: str, kind: type[Struct], key: str) -> tuple[str, str]:
+    """Return the problem and the remedy for a message of msgspec's about the value of `key`."""
     unknown = re.search(r"unknown field `(.*)`", message)
     if unknown:
         return f"no key {unknown[1]!r} is known here", nearest(unknown[1], kind.__struct_fields__)
@@ -177,16 +177,16 @@ def _explain(message: str, kind: type[Struct]) -> tuple[str, str]:
         return f"the key {missing[1]!r} is missing", f"add `{missing[1]}: ...`"
     choice = re.search(r"[Ii]nvalid enum value (.*)", message)
     if choice:
-        allowed = ", ".join(_choices(kind))
-        return f"{choice[1]} is no choice here", f"use one of: {allowed}"
+        return f"{choice[1]} is no choice here", nearest(choice[1].strip("'"), _choices(kind, key))
     remedy = next((text for sign, text in _REMEDIES.items() if sign in message), "mend it")
     return message[:1].lower() + message[1:], remedy
 
 
-def _choices(kind: type[Struct]) -> list[str]:
-    """Return the words that the fields of `kind` with a fixed choice allow."""
+def _choices(kind: type[Struct], key: str) -> list[str]:
+    """Return the words of which the field `key` of `kind` allows one."""
     hint = msgspec.inspect.type_info(kind)
     fields = hint.fields if isinstance(hint, msgspec.inspect.StructType) else ()
-    literals = (each.type for each in fields)
+    own = (each.type for each in fields if each.encode_name == key)
+    literals = (one for each in own for one in getattr(each, "types", (each,)))
     found = (one.values for one in literals if isinstance(one, msgspec.inspect.LiteralType))
     return [str(word) for words in found for word in words]

@@ -107,12 +107,19 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--counting", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args(words)
     end_with_parent()
     with options.events.open("a", encoding="utf-8") as file:
         write = writer(file)
         try:
-            measure(options.folder, options.seed, write, counting=options.counting)
+            measure(
+                options.folder,
+                options.seed,
+                write,
+                counting=options.counting,
+                tiny=options.tiny,
+            )
         except Exception as error:
             kind = "load" if isinstance(error, NotAScript) else "fault"
             name = "" if isinstance(error, NotAScript) else f"{type(error).__name__}: "
@@ -123,12 +130,17 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(folder: Path, seed: int, write: Write, *, counting: bool) -> None:
-    """Run the script of the artifact in `folder`; write its events, where it ran, and that it is done."""
+def measure(
+    folder: Path, seed: int, write: Write, *, counting: bool = False, tiny: bool = False
+) -> None:
+    """Run the script of the artifact in `folder`; write its events, where it ran, and that it is done.
+    At `tiny` sizes, and where Nsight Compute is `counting`, nothing is timed.
+    """
     where = environment.device()
     clocks = [environment.clocks(where)]
     busy: list[dict[str, Any]] = []
-    timer = QueueTimer(where) if where.type == "cuda" and not counting else None
+    timed = where.type == "cuda" and not counting and not tiny
+    timer = QueueTimer(where) if timed else None
     run = Run(
         write,
         seed=seed,
@@ -136,6 +148,7 @@ def measure(folder: Path, seed: int, write: Write, *, counting: bool) -> None:
         bandwidth=environment.pin_bandwidth(where),
         counting=profile.Counting(write) if counting else None,
         observe=lambda: busy.append(environment.clocks(where)),
+        tiny=tiny,
     )
     shared = Shared(folder)
     script = load_script(folder)

@@ -1,7 +1,8 @@
 """What a record says of a named quantity: as it was measured, or derived from what was.
 
-The rule kept here: a ratio is taken within a run, where both subjects saw the same clocks; a rate and a
-floor come from amounts that the script states; what is missing is said, never stood in for.
+The rule kept here: a ratio is taken within a run, where both subjects saw the same clocks, and so is a mean
+of workloads; a rate and a floor come from amounts that the script states; what is missing is said, never
+stood in for.
 """
 
 import math
@@ -10,6 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from warplog.reading import Mean, Reading, Unmeasured, mean_of
 from warplog.record import Interval, Measurement, Number, Record, Scalar, Workload
 from warplog.sound import usable
 from warplog.workload import plain, spell
@@ -30,27 +32,15 @@ UNITS = {**DERIVED, "latency": "s", "host_time": "s", "error": "fraction"}
 class Quantity(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A measured number, named: a metric of a subject, `over` a baseline for a speedup.
 
-    `workload` may name only some of the sizes: then the quantity spans all the workloads that match.
+    `workload` may name only some of the sizes: then the quantity spans all the workloads that match, or
+    with `mean` is their mean, taken within each run.
     """
 
     metric: str
     subject: str
     over: str | None = None
     workload: Workload = {}
-
-
-class Reading(Struct, frozen=True):
-    """A quantity on one workload: the value of each run, in `unit`."""
-
-    workload: Workload
-    unit: str
-    runs: tuple[float, ...]
-    noise: Interval | None = None
-
-    @property
-    def interval(self) -> Interval:
-        """From the lowest run to the highest."""
-        return Interval.of(list(self.runs))
+    mean: Mean | None = None
 
 
 class _Same:
@@ -79,10 +69,6 @@ def _filed(same: _Same) -> dict[tuple[str, str], list[Measurement]]:
     return found
 
 
-class Unmeasured(Exception):
-    """The record holds no such quantity; the message says what is missing, for a person."""
-
-
 def matches(measurement: Measurement, quantity: Quantity) -> bool:
     """Return whether `measurement` is of a workload that `quantity` speaks of.
 
@@ -94,8 +80,8 @@ def matches(measurement: Measurement, quantity: Quantity) -> bool:
 
 
 def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tuple[Reading, ...]:
-    """Return `quantity` as `record` has it, one reading a workload, or raise Unmeasured: also where
-    it failed on any of them, so that no claim rests on what is left.
+    """Return `quantity` as `record` has it, one reading a workload or one of their mean, or raise
+    Unmeasured: also where it failed on any of them, so that no claim rests on what is left.
 
     `ceilings` is the record that floors come from: this very device's.
     """
@@ -103,7 +89,7 @@ def readings(quantity: Quantity, record: Record, ceilings: Record | None) -> tup
     if failed:
         message = f"{quantity.subject!r} failed: {failed[0].failed}"
         raise Unmeasured(message)
-    return found
+    return found if quantity.mean is None else (mean_of(found, quantity.mean, quantity.workload),)
 
 
 def partly(

@@ -164,8 +164,7 @@ def _measured(column: Column, name: str) -> str:
     """Return one device's verdict and interval, and what must be said of its record."""
     found = column.judgements[name]
     interval = "" if found.interval is None else pretty_interval(found.interval, found.unit)
-    over = len(found.readings)
-    note = f" over {over} workloads" if over > 1 else ""
+    note = f" {'as the ' if found.mean else ''}{found.span}" if found.span else ""
     said = ", ".join(marks(column.evidence)) if column.evidence else ""
     beside = f' <span class="wl-about">{said}</span>' if said else ""
     return (

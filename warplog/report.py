@@ -118,7 +118,8 @@ def measured(judgement: Judgement) -> str:
     """Write what a judgement rests on: its interval, or why there is none."""
     if judgement.interval is None:
         return judgement.reason
-    return pretty_interval(judgement.interval, judgement.unit)
+    words = pretty_interval(judgement.interval, judgement.unit)
+    return f"{words}, {judgement.span}" if judgement.span else words
 
 
 def _beside(entry: Entry, known: Known, here: Record) -> Evidence | None:

@@ -32,11 +32,12 @@ class Run:
         bandwidth: float | None = None,
         counting: profile.Counting | None = None,
         observe: Callable[[], None] = lambda: None,
+        tiny: bool = False,
     ) -> None:
         """`write` takes each event; `timer` times calls (None: nothing is timed); `bandwidth` is
         the bytes per second that no call may exceed; `counting` is set in the extra process that
         runs under Nsight Compute; `observe` is called after each workload's last timed call, while
-        the GPU is still warm from it.
+        the GPU is still warm from it; `tiny` asks for tiny sizes on a GPU too, as a sanitizer does.
         """
         self.device = environment.device()
         self.on_gpu = self.device.type == "cuda"
@@ -45,11 +46,17 @@ class Run:
         self._timer = timer
         self._bandwidth = bandwidth
         self._counting = counting
+        self._tiny = tiny
         self._observe = observe
 
     def sizes(self, full: Sequence[T], tiny: Sequence[T]) -> list[T]:
-        """Return `full` on a GPU and `tiny` without one."""
-        return list(full if self.on_gpu else tiny)
+        """Return `full` on a GPU and `tiny` without one, or where `self.tiny` says so."""
+        return list(tiny if self.tiny else full)
+
+    @property
+    def tiny(self) -> bool:
+        """True where sizes are tiny and no time is kept: without a GPU, and under a sanitizer on one."""
+        return self._tiny or not self.on_gpu
 
     def compare(
         self,
@@ -128,8 +135,8 @@ class Run:
         self._events.measured(metric, unit, subject, workload_of(workload), values)
 
     def launches(self, call: Callable[[], Any]) -> list[profile.Launch]:
-        """Return the kernels that `call()` launches, in order; an empty list without a GPU."""
-        return profile.launches(call) if self.on_gpu else []
+        """Return the kernels that `call()` launches, in order; an empty list where sizes are tiny."""
+        return [] if self.tiny else profile.launches(call)
 
     def profile(
         self,

@@ -83,11 +83,11 @@ def reproduce(artifact: Artifact, options: Options, report: Callable[[Where], No
     began = time.monotonic()
     files, records = artifact.digests([]), _published(artifact)
     ended: list[Ended] = []
-    with tempfile.TemporaryDirectory(prefix="warplog-") as folder, _gpu_lock(options.gpu):
+    with tempfile.TemporaryDirectory(prefix="warplog-") as folder, gpu_lock(options.gpu):
         for run in range(1, options.runs + 1):
             hear = functools.partial(_report, report, run, options.runs)
             scratch = Path(folder) / str(run)
-            ended.append(_child(artifact, scratch, options, _seed()).wait(options.time_limit, hear))
+            ended.append(start(artifact, scratch, options, _seed()).wait(options.time_limit, hear))
             if ended[-1].reason:
                 reason = f"process {run} of {options.runs}: {ended[-1].reason}"
                 return _broken(artifact, ended, options, reason)
@@ -107,7 +107,7 @@ def _report(report: Callable[[Where], None], run: int, runs: int, workload: Work
     report(Where(run, runs, workload))
 
 
-def _child(
+def start(
     artifact: Artifact,
     scratch: Path,
     options: Options,
@@ -115,14 +115,19 @@ def _child(
     wrap: Callable[[list[str]], list[str]] = list,
     *,
     counting: bool = False,
+    tiny: bool = False,
+    variables: dict[str, str] | None = None,
 ) -> Child:
-    """Start a process that runs the script once; `wrap` puts another program around it."""
+    """Start a process that runs the script once; `wrap` puts another program around it, `tiny` asks for
+    tiny sizes and no times, and `variables` are added to its environment.
+    """
     scratch.mkdir()
     events = scratch / "events.jsonl"
     program = [sys.executable, "-m", "warplog.process", str(artifact.folder.resolve())]
     program += ["--events", str(events), "--seed", str(seed)]
     program += ["--counting"] if counting else []
-    return Child(wrap(program), events, scratch, _variables(options.gpu))
+    program += ["--tiny"] if tiny else []
+    return Child(wrap(program), events, scratch, _variables(options.gpu) | (variables or {}))
 
 
 def _published(artifact: Artifact) -> dict[Path, bytes]:
@@ -165,7 +170,7 @@ def _visible(gpu: int) -> str:
 
 
 @contextlib.contextmanager
-def _gpu_lock(gpu: int | None) -> Iterator[None]:
+def gpu_lock(gpu: int | None) -> Iterator[None]:
     """Let one reproduction at a time have a GPU; a second one waits."""
     if gpu is None:
         yield
@@ -215,7 +220,7 @@ def _count(
         return [], ["counters not measured: Nsight Compute (ncu) is not installed"]
     log = folder / "counters.csv"
     wrap = functools.partial(profile.command, wanted, log)
-    child = _child(artifact, folder / "counters", options, _seed(), wrap, counting=True)
+    child = start(artifact, folder / "counters", options, _seed(), wrap, counting=True)
     ended = child.wait(options.time_limit, lambda _: None)
     if ended.reason or not log.is_file():
         return [], [f"counters not measured: {ended.reason or 'ncu wrote no table'}"]

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from warplog.quantity import Unmeasured, ceiling
+from warplog.quantity import ceiling
+from warplog.reading import Unmeasured
 from warplog.record import Interval, Measurement, Record, Scalar
 
 LAUNCHES = "kernels"

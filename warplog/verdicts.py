@@ -13,7 +13,8 @@ from warplog.entry import Entry, measured
 from warplog.evidence import Evidence
 from warplog.journal import NO_RECORD
 from warplog.output import SENTENCE_AT_MOST, plain_output, plain_text, plain_words
-from warplog.quantity import Quantity, Unmeasured
+from warplog.quantity import Quantity
+from warplog.reading import Unmeasured
 from warplog.record import Interval
 from warplog.unit import pretty, pretty_interval
 from warplog.workload import spell
@@ -62,7 +63,8 @@ def about(quantity: Quantity) -> str:
     where = f", {spell(quantity.workload)}" if quantity.workload else ""
     counter = "." in quantity.metric  # named as its tool names it
     metric = quantity.metric if counter else quantity.metric.replace("_", " ")
-    return plain_words(f"{metric} of {quantity.subject}{over}{where}")
+    mean = f"{quantity.mean} mean of " if quantity.mean is not None else ""
+    return plain_words(f"{mean}{metric} of {quantity.subject}{over}{where}")
 
 
 def taken(quantity: Quantity, evidence: Evidence | None) -> Judgement:
@@ -115,9 +117,10 @@ def number(name: str, quantity: Quantity, evidence: Evidence | None) -> str:
             f'<a class="wl-value wl-missing" href="#{escape(name)}" title="{reason}">'
             "not measured</a>"
         )
+    where = f", {found.span}" if found.span else ""
     title = (
         f"{plain_words(interval(found))} over {runs(found)} on {plain_words(evidence.name)}; "
-        f"{about(quantity)}; record of {escape(evidence.record.recorded)}"
+        f"{about(quantity)}{where}; record of {escape(evidence.record.recorded)}"
     )
     shown = plain_words(words.replace(" ", "\u00a0") if len(words) <= _UNBROKEN_TO else words)
     sign = ""

@@ -1,0 +1,169 @@
+"""Sparse attention decode at the gather ceiling: the host's side of `decode.cu`.
+
+    logits = (q_nope · Kcᵀ + q_pe · Kpᵀ) · sm_scale        over the rows of a token's list, -1 is none
+    output = softmax(logits) · Kc                          lse = log2 Σ exp(logits)
+
+A block of `decode.cu` owns one split of one token's list; the blocks of a cluster weigh together what
+they found, and the cluster of a token that arrives last weighs the clusters. One launch.
+"""
+
+import functools
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from shared.cuda_module import Arguments, function, launch
+from shared.dsa import CKV, HEADS, LOG2_E, ROW_BYTES, WIDTH, check
+from torch import Tensor
+
+SOURCE = Path(__file__).parent / "decode.cu"
+EARLIER = Path(__file__).parent / "mma.cu"
+GATHER = Path(__file__).parent / "gather.cu"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the work is cut for `decode.cu`: `splits` blocks a token, `cluster` of them together, `stages`
+    tiles of `tile` rows in a block's ring, `resident` blocks on a multiprocessor.
+    """
+
+    splits: int
+    cluster: int = 1
+    tile: int = 64
+    stages: int = 2
+    resident: int = 1
+
+    source = SOURCE
+    threads = 256
+    second = False
+
+    @property
+    def groups(self) -> int:
+        """Partial outputs of a token that go to memory, if there is more than one."""
+        return self.splits // self.cluster
+
+    @functools.cached_property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block: ring, queries, weights, and what is small."""
+        tiles = self.stages * self.tile * ROW_BYTES + HEADS * ROW_BYTES + HEADS * 128
+        small = 2 * 4 * HEADS * 4 + self.cluster * HEADS * 8 + 4 * HEADS * 4
+        small += WIDTH // self.splits * 4 + 4 * 4 + 8 + self.stages * 16 + 8
+        return -(-(tiles + small) // 1024) * 1024
+
+    @functools.cached_property
+    def macros(self) -> dict[str, int]:
+        """The constants that the kernel is compiled with."""
+        own = {name.upper(): int(value) for name, value in asdict(self).items()}
+        return own | {"WIDTH": WIDTH, "SHARED": self.shared}
+
+
+@dataclass(frozen=True)
+class EarlierPlan(Plan):
+    """How the work is cut for `mma.cu`, the design before: `mma.cu` says what each number means."""
+
+    tile: int = 16
+    stages: int = 5
+    resident: int = 2
+    warps: int = 4
+    bulk: bool = False
+    compact: bool = True
+    last: bool = True
+
+    source = EARLIER
+
+    @property
+    def threads(self) -> int:
+        """Those that compute, and a warp that fetches."""
+        return 32 * self.warps + 32
+
+    @property
+    def second(self) -> bool:
+        """Whether another kernel weighs the partial outputs."""
+        return self.groups > 1 and not self.last
+
+    @functools.cached_property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block: ring, logits, sums, rows, counters, barriers."""
+        scores = 2 * (self.warps * 8 // self.tile) * HEADS * (self.tile + 8) * 4
+        sums = self.cluster * HEADS * 8
+        small = sums + WIDTH // self.splits * 4 + self.warps * 4 + 16 + self.stages * 16
+        pitch = ROW_BYTES + 16
+        return -(-(self.stages * self.tile * pitch + scores + small) // 128) * 128
+
+
+# region: plans
+def plan_for(tokens: int) -> Plan:
+    """Choose a plan for so many tokens: about two blocks a multiprocessor of an H200, 132 of them."""
+    if tokens <= 2:
+        return Plan(splits=64, cluster=8)
+    splits = max(1, min(64, 1 << (256 // tokens).bit_length() - 1))
+    return Plan(splits=splits, cluster=min(8, splits))
+
+
+# endregion
+
+
+def decode(
+    q_nope: Tensor,
+    q_pe: Tensor,
+    ckv_cache: Tensor,
+    kpe_cache: Tensor,
+    sparse_indices: Tensor,
+    sm_scale: float,
+    *,
+    output: Tensor | None = None,
+    lse: Tensor | None = None,
+    plan: Plan | None = None,
+    debug: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return output bf16 [T, 16, 512] and lse fp32 [T, 16], written into the caller's if given.
+
+    `debug` also checks that every index is a row of the cache or -1, which waits for the GPU.
+    Raises ValueError for tensors that it cannot take (see `shared.dsa.check`), before any launch.
+    """
+    output = torch.empty_like(q_nope) if output is None else output
+    if lse is None:
+        lse = torch.empty(q_nope.shape[:2], dtype=torch.float32, device=q_nope.device)
+    check(
+        q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, output, lse, width=WIDTH, indices=debug
+    )
+    tokens = len(q_nope)
+    plan = plan or plan_for(tokens)
+    groups = plan.groups if plan.groups > 1 else 0
+    partial = torch.empty((tokens, groups, HEADS, CKV), dtype=torch.float32, device=q_nope.device)
+    sums = partial.new_empty((tokens, groups, plan.cluster, HEADS, 2))
+    counts = tokens * plan.cluster
+    arrivals = _arrivals(counts, q_nope.device) if groups and not plan.second else None
+    arguments = Arguments(
+        q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, float(sm_scale * LOG2_E),
+        output, lse, partial, sums, arrivals,
+    )  # fmt: skip
+    kernel = function(plan.source, "decode", plan.shared, plan.cluster, **plan.macros)
+    grid = (plan.splits * tokens, 1)
+    launch(kernel, grid, plan.threads, plan.shared, arguments, plan.cluster)
+    if plan.second:
+        weigh = function(plan.source, "weigh", 0, 1, **plan.macros)
+        grid = (plan.cluster * tokens, 1)
+        launch(weigh, grid, plan.threads - 32, 0, Arguments(output, lse, partial, sums))
+    return output, lse
+
+
+_COUNTERS: dict[tuple[torch.device, int], Tensor] = {}
+
+
+def _arrivals(count: int, device: torch.device) -> Tensor:
+    """Return `count` counters at zero, int32: each stream has its own, and a launch leaves them at zero."""
+    key = (device, torch.cuda.current_stream(device).cuda_stream)
+    if key not in _COUNTERS or len(_COUNTERS[key]) < count:
+        _COUNTERS[key] = torch.zeros(max(count, 1024), dtype=torch.int32, device=device)
+    return _COUNTERS[key]
+
+
+def gather(ckv_cache: Tensor, kpe_cache: Tensor, sparse_indices: Tensor) -> Tensor:
+    """Fetch the listed rows; return the wrapping sum of each one's 32-bit words, int32 [T, width]."""
+    sums = torch.empty_like(sparse_indices)
+    entries = sparse_indices.numel()
+    if entries:
+        arguments = Arguments(ckv_cache, kpe_cache, sparse_indices, entries, sums)
+        launch(function(GATHER, "gather"), (-(-entries // 8), 1), 64, 0, arguments)
+    return sums

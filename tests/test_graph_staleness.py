@@ -1,0 +1,468 @@
+"""The cached-graph dispatcher and its fault table, on a simulated driver: what each check must see."""
+
+import importlib
+import inspect
+import itertools
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[1] / "artifacts" / "graph-staleness"
+NAMES = [path.stem for path in FOLDER.glob("*.py")]
+PLANS = ("kernel", "last")
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    """The artifact's modules, taken away afterwards: others are called kernel, too."""
+    before = {name: sys.modules.pop(name, None) for name in NAMES}
+    sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+    modules = {name: importlib.import_module(name) for name in NAMES}
+    yield SimpleNamespace(**modules)
+    sys.path.remove(str(FOLDER))
+    sys.path.remove(str(FOLDER.parent))
+    for name in NAMES:
+        sys.modules.pop(name, None)
+        if before[name] is not None:
+            sys.modules[name] = before[name]
+
+
+@pytest.fixture(scope="module")
+def plans(artifact):
+    return {name: artifact.paths.Plan(block=16, splits=2, reduction=name) for name in PLANS}
+
+
+@pytest.fixture
+def machine(artifact):
+    """A simulated driver and what loads the kernels' twins for it."""
+    simulation = artifact.simulation.Simulation()
+    return artifact.cases.Machine(simulation, artifact.simulation.loader(simulation))
+
+
+@pytest.fixture
+def operation(artifact, machine, plans):
+    return artifact.kernel.SplitK(plans["kernel"], machine.load)
+
+
+@pytest.fixture
+def draw(artifact):
+    """Draw a call by seed."""
+
+    def case(seed=1, tokens=2, width=64, scale=0.1):
+        size = artifact.cases.Size(tokens, width, 4)
+        return artifact.cases.draw(size, seed, scale, torch.device("cpu"))
+
+    return case
+
+
+@pytest.fixture(scope="module")
+def rows(artifact, plans):
+    """The fault table: by (reduction, node, subject) what was found."""
+    found = {}
+
+    class Run:
+        seed, device, on_gpu = 3, torch.device("cpu"), False
+
+        @staticmethod
+        def count(metric, value, *, unit, subject, node=None, reduction=None, kind=None):
+            assert unit in ("elements", "calls", "faults")
+            if kind is None:
+                found.setdefault((reduction, node, subject), {})[metric] = value
+
+    simulation = artifact.simulation.Simulation()
+    machine = artifact.cases.Machine(simulation, artifact.simulation.loader(simulation))
+    artifact.faults.table(Run(), machine, plans, artifact.cases.Size(2, 64, 4))
+    return found
+
+
+# The table
+
+
+@pytest.mark.parametrize("reduction", PLANS)
+def test_the_table_has_a_row_for_every_argument_of_the_kernels(artifact, rows, reduction):
+    """The study kernels' own signatures say which there are, and Triton adds two."""
+    nodes = {"split": artifact.paths.study._split}
+    if reduction == "kernel":
+        nodes["reduce"] = artifact.paths.study._reduce
+    for node, kernel in nodes.items():
+        parameters = inspect.signature(kernel.fn).parameters.values()
+        names = [each.name for each in parameters if each.annotation is inspect.Parameter.empty]
+        listed = [subject for kind, where, subject in rows if (kind, where) == (reduction, node)]
+        assert listed == [*names, "global_scratch", "profile_scratch"]
+
+
+@pytest.mark.parametrize("reduction", PLANS)
+def test_a_dispatcher_that_forgets_nothing_is_right_and_nothing_is_caught(rows, reduction):
+    assert set(rows[reduction, "all", "nothing"].values()) == {0}
+
+
+def test_the_audit_catches_every_forgotten_parameter_and_every_short_key(rows):
+    missed = [row for row, found in rows.items() if not found["caught_by_audit"]]
+    assert [row[2] for row in missed] == ["nothing", "nothing"]
+
+
+def test_an_audit_that_does_not_poison_misses_what_did_not_change(rows):
+    missed = {row[2] for row, found in rows.items() if not found["caught_by_plain_audit"]}
+    assert missed >= {"global_scratch", "profile_scratch"}
+    assert not missed & {"q_nope", "scale", "partial", "output"}
+
+
+def test_the_shadow_catches_every_wrong_output_and_nothing_else(rows):
+    for row, found in rows.items():
+        assert found["caught_by_shadow"] == (found["wrong_elements"] > 0), row
+
+
+def test_the_switch_changes_every_wrong_output_and_no_other(rows):
+    for row, found in rows.items():
+        assert found["caught_by_switch"] == (found["wrong_elements"] > 0), row
+
+
+@pytest.mark.parametrize("name", ["q_nope", "q_pe", "ckv", "kpe", "indices", "scale"])
+@pytest.mark.parametrize("reduction", PLANS)
+def test_a_forgotten_input_makes_a_wrong_output(rows, reduction, name):
+    assert rows[reduction, "split", name]["wrong_elements"] > 0
+
+
+@pytest.mark.parametrize(("reduction", "node"), [("kernel", "reduce"), ("last", "split")])
+def test_a_forgotten_output_is_not_written_and_the_earlier_one_is(rows, reduction, node):
+    found = rows[reduction, node, "output"]
+    assert found["unwritten_elements"] == found["wrong_elements"] > 0
+    assert found["corrupted_elements"] > 0
+
+
+def test_scratch_that_only_one_node_is_told_of_makes_a_wrong_output(rows):
+    for node in ("split", "reduce"):
+        assert rows["kernel", node, "partial"]["wrong_elements"] > 0
+
+
+@pytest.mark.parametrize("reduction", PLANS)
+def test_scratch_that_all_nodes_forget_leaves_the_output_right_and_writes_elsewhere(
+    rows, reduction
+):
+    found = rows[reduction, "all", "partial and partial_lse"]
+    assert found["wrong_elements"] == 0
+    assert found["corrupted_elements"] > 0
+    assert found["caught_by_audit"] == 1
+
+
+@pytest.mark.parametrize("reduction", PLANS)
+def test_a_key_without_the_tokens_writes_past_a_smaller_output_that_is_right(rows, reduction):
+    found = rows[reduction, "key", "fewer tokens"]
+    assert (found["wrong_elements"], found["caught_by_shadow"]) == (0, 0)
+    assert found["corrupted_elements"] > 0
+
+
+@pytest.mark.parametrize("reduction", PLANS)
+def test_seven_pointers_are_enough_only_while_the_scale_stays(rows, reduction):
+    assert rows[reduction, "all", "all but seven pointers"]["wrong_elements"] > 0
+    assert rows[reduction, "all", "all but seven pointers, same scale"]["wrong_elements"] == 0
+
+
+# The kernels' parameters
+
+COMPILE = """
+import json, sys
+sys.path[:0] = sys.argv[1:3]
+import kernel, torch, triton
+from cases import Size, draw
+from shared.splitk import Plan
+from triton.backends.compiler import GPUTarget
+
+
+class Utilities:
+    loaded = 0
+
+    def load_binary(self, *_):
+        self.loaded += 1
+        return 1, self.loaded, 32, 0, 1024
+
+    def get_device_properties(self, _):
+        return {"max_shared_mem": 232448}
+
+
+class Driver:
+    utils = Utilities()
+    launcher_cls = staticmethod(lambda *_: None)
+    get_current_device = get_current_stream = staticmethod(lambda *_: 0)
+    get_current_target = staticmethod(lambda: GPUTarget("cuda", 90, 32))
+
+
+triton.runtime.driver.set_active(Driver())
+kernel.check_device = lambda _: None
+case = draw(Size(2, 2048, 64), 1, 0.1, torch.device("cpu"))
+for reduction in ("kernel", "last"):
+    operation = kernel.SplitK(Plan(reduction=reduction))
+    steps = operation.steps(case.tensors)
+    for step, loaded in zip(steps, operation.kept(case.tensors)):
+        print(json.dumps([step.layout.types, step.block, loaded.kept.asm["ptx"]]))
+"""
+
+
+def test_the_compiled_kernels_take_the_parameters_that_we_pack_in_that_order():
+    """As Triton compiles them for sm_90, in a process where its interpreter does not take its place."""
+    words = [sys.executable, "-c", COMPILE, str(FOLDER), str(FOLDER.parent)]
+    own = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(words, capture_output=True, text=True, env=own, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == 3
+    for types, block, ptx in lines:
+        entry = ptx[ptx.index(".entry") : ptx.index(".reqntid")]
+        sizes = re.findall(r"\.param \.(\w\d\d)", entry)
+        assert sizes == ["u64" if type_.startswith("*") else "f32" for type_ in types]
+        assert f".reqntid {block}\n" in ptx
+
+
+def test_a_kernel_that_was_compiled_for_other_parameters_is_refused(artifact, plans, draw):
+    def load(*_):
+        return artifact.kernel.Loaded(1, 0, 4, {"q_nope": "*fp32"}, None)
+
+    with pytest.raises(RuntimeError, match="split was compiled for"):
+        artifact.kernel.SplitK(plans["kernel"], load).steps(draw().tensors)
+
+
+def test_a_type_without_a_slot_is_refused(artifact):
+    with pytest.raises(ValueError, match="x is fp64"):
+        artifact.parameters.Layout.of({"x": "fp64"})
+
+
+def test_a_constant_is_no_parameter_and_the_hidden_ones_are(artifact):
+    layout = artifact.parameters.Layout.of({"x": "*bf16", "WIDTH": "constexpr", "n": "i32"})
+    assert layout.names == ("x", "n", "global_scratch", "profile_scratch")
+    assert layout.sizes == (8, 4, 8, 8)
+
+
+@pytest.mark.parametrize("values", [(1, 2, 3), (1, 2, 3, 4, 5)])
+def test_too_few_or_too_many_values_are_refused(artifact, values):
+    layout = artifact.parameters.Layout.of({"x": "*bf16", "n": "fp32"})
+    with pytest.raises(struct.error):
+        artifact.parameters.Arguments(layout).write(values)
+
+
+def test_what_was_written_is_read_through_the_list_of_addresses(artifact):
+    layout = artifact.parameters.Layout.of({"x": "*bf16", "n": "fp32"})
+    arguments = artifact.parameters.Arguments(layout)
+    arguments.write((7, 0.5, 0, 9))
+    found = artifact.parameters.read(arguments.pointer, layout.sizes)
+    assert found == [struct.pack("Q", 7), struct.pack("f", 0.5), bytes(8), struct.pack("Q", 9)]
+
+
+def test_a_kernel_with_more_parameters_than_its_layout_is_refused(artifact, machine):
+    layout = artifact.parameters.Layout.of({"x": "*bf16"})
+    function = machine.driver.add({"x": "*bf16", "y": "*bf16"}, lambda *_: None)
+    with pytest.raises(ValueError, match="use the signature"):
+        artifact.parameters.check_layout(machine.driver, function, layout)
+
+
+# The dispatcher
+
+
+def dispatcher_of(artifact, machine, operation, **options):
+    return artifact.dispatcher.Dispatcher(machine.driver, operation, **options)
+
+
+def test_every_call_sets_every_node_and_starts_one_graph(artifact, machine, operation, draw):
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
+    for _ in range(3):
+        dispatcher(case.tensors, case.scale)
+    calls = machine.driver.calls
+    assert calls == {"cuGraphExecKernelNodeSetParams": 6, "cuGraphLaunch": 3}
+
+
+def test_other_tensors_and_another_scalar_give_their_own_answer(artifact, machine, operation, draw):
+    dispatcher = dispatcher_of(artifact, machine, operation)
+    for seed, scale in ((1, 0.1), (2, 0.1), (2, 0.3), (1, 0.2)):
+        case = draw(seed, scale=scale)
+        dispatcher(case.tensors, scale)
+        assert case.wrong() == 0
+
+
+def test_without_the_cache_no_graph_is_made(artifact, machine, operation, draw):
+    dispatcher, case = dispatcher_of(artifact, machine, operation, cache=False), draw()
+    dispatcher(case.tensors, case.scale)
+    assert case.wrong() == 0
+    assert machine.driver.calls == {"cuLaunchKernel": 2}
+
+
+def test_each_shape_and_each_stream_has_a_graph_and_scratch_of_its_own(
+    artifact, machine, operation, draw
+):
+    streams = itertools.cycle([0, 1])
+    dispatcher = dispatcher_of(artifact, machine, operation, stream=lambda _: next(streams))
+    for tokens in (2, 4):
+        case = draw(tokens=tokens)
+        for _ in range(4):
+            dispatcher(case.tensors, case.scale)
+    entries = dispatcher._entries.values()
+    assert len(entries) == 4
+    assert len({entry.scratch_addresses[0] for entry in entries}) == 4
+
+
+def test_the_oldest_graph_makes_room_and_is_given_back(artifact, machine, operation, draw):
+    dispatcher = dispatcher_of(artifact, machine, operation, entries=2)
+    for tokens in (1, 2, 3):
+        case = draw(tokens=tokens)
+        dispatcher(case.tensors, case.scale)
+        assert case.wrong() == 0
+    assert machine.driver.calls["cuGraphExecDestroy"] == 1
+    dispatcher.close()
+    assert machine.driver.calls["cuGraphExecDestroy"] == 3
+
+
+def test_a_cache_for_no_graph_is_refused(artifact, machine, operation):
+    with pytest.raises(ValueError, match="entries=0"):
+        dispatcher_of(artifact, machine, operation, entries=0)
+
+
+def test_an_audit_that_finds_something_stops_before_the_launch(artifact, machine, operation, draw):
+    fault = artifact.faults.Fault("scale", "split", "kernel", frozenset({("split", "scale")}))
+    broken = artifact.faults.make(machine, operation, fault, audit_every=2)
+    case = draw()
+    broken(case.tensors, case.scale)
+    with pytest.raises(
+        artifact.graph.StaleGraph, match=r"holds another split\.scale .*nothing was"
+    ):
+        broken(case.tensors, case.scale)
+    assert machine.driver.calls["cuGraphLaunch"] == 1
+
+
+def test_an_audited_call_is_right_and_so_is_the_next(artifact, machine, operation, draw):
+    dispatcher = dispatcher_of(artifact, machine, operation, audit_every=2)
+    for seed in range(4):
+        case = draw(seed)
+        dispatcher(case.tensors, case.scale)
+        assert case.wrong() == 0
+
+
+def test_the_audit_names_code_and_grid_that_are_another_shapes(artifact, machine, operation, draw):
+    fault = artifact.faults.Fault("longer", "key", "kernel", missing="width")
+    broken = artifact.faults.make(machine, operation, fault, audit_every=1)
+    for width, expectation in ((64, None), (128, r"split\.code")):
+        case = draw(width=width)
+        if expectation is None:
+            broken(case.tensors, case.scale)
+        else:
+            with pytest.raises(artifact.graph.StaleGraph, match=expectation):
+                broken(case.tensors, case.scale)
+
+
+def test_a_shadow_says_how_many_elements_of_which_output(artifact, machine, operation, draw):
+    fault = artifact.faults.Fault("lse", "reduce", "kernel", frozenset({("reduce", "lse")}))
+    broken = artifact.faults.make(machine, operation, fault, shadow_every=2)
+    first, second = draw(1), draw(2)
+    broken(first.tensors, first.scale)
+    with pytest.raises(artifact.graph.StaleGraph, match="32 of 32 elements of output 1"):
+        broken(second.tensors, second.scale)
+
+
+def test_outputs_at_one_address_hide_a_forgotten_output_and_two_make_half_the_calls_wrong(
+    artifact, machine, plans, draw
+):
+    cases = [draw(1), draw(2)]
+    found = []
+    for places in (1, 2):
+        allocate = artifact.addresses.in_turn(cases[0].tensors[0], places)
+        wrong = artifact.addresses.wrong_calls(
+            machine, plans["kernel"], cases, 8, allocate, dropped=False
+        )
+        found.append(wrong)
+    assert found == [0, 4]
+
+
+# Bad input: an error that says what to do, and nothing is started
+
+
+def misaligned(tensor):
+    """The same numbers, two bytes further on."""
+    moved = torch.empty(tensor.numel() + 1, dtype=tensor.dtype)[1:]
+    return moved.copy_(tensor.flatten()).view(tensor.shape)
+
+
+BAD = {
+    "no token": (0, lambda tensor: tensor[:0], "no token"),
+    "dtype": (1, lambda tensor: tensor.float(), "q_pe is torch.float32"),
+    "strides": (0, lambda tensor: tensor.mT.contiguous().mT, "q_nope has strides"),
+    "heads": (0, lambda tensor: tensor[:, :8], r"q_nope has shape \[2, 8, 512\]"),
+    "page size": (2, lambda tensor: tensor[:, :32], "ckv_cache has shape"),
+    "width": (4, lambda tensor: tensor[:, :40].contiguous(), "do not divide a list of 40"),
+    "device": (1, lambda tensor: tensor.to("meta"), "q_pe"),
+    "address": (0, misaligned, "q_nope starts at an address"),
+    "output": (5, lambda tensor: tensor.float(), "output is torch.float32"),
+    "lse": (6, lambda tensor: tensor[:1], "lse has shape"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_the_kernels_cannot_take_is_refused_before_anything_is_started(
+    artifact, machine, operation, draw, kind, cached
+):
+    """Also where a graph for good tensors is at hand."""
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
+    dispatcher(case.tensors, case.scale)
+    dispatcher.cache = cached
+    before = dict(machine.driver.calls)
+    place, spoil, message = BAD[kind]
+    tensors = list(case.tensors)
+    tensors[place] = spoil(tensors[place])
+    with pytest.raises(ValueError, match=message):
+        dispatcher(tensors, case.scale)
+    assert machine.driver.calls == before
+
+
+def test_a_split_that_needs_no_reduction_is_refused(artifact):
+    with pytest.raises(ValueError, match="splits=1"):
+        artifact.kernel.SplitK(artifact.paths.Plan(splits=1))
+
+
+def test_kernels_are_not_loaded_for_tensors_on_the_cpu(artifact):
+    with pytest.raises(ValueError, match="make their GPU"):
+        artifact.kernel.check_device(torch.device("cpu"))
+
+
+# Finding nodes, and the driver's own description
+
+
+def captured(artifact, machine, operation, case, times=1):
+    """Capture the direct launch, `times` over."""
+    steps = operation.steps(case.tensors)
+    launch = artifact.graph.Launch(machine.driver, steps)
+    machine.driver.cuStreamBeginCapture(0, 0)
+    for _ in range(times):
+        launch.start(0)
+    return steps, machine.driver.cuStreamEndCapture(0)[1]
+
+
+def test_the_nodes_of_a_captured_graph_are_found_in_whatever_order(
+    artifact, machine, operation, draw
+):
+    steps, graph = captured(artifact, machine, operation, draw())
+    nodes = artifact.graph.find_nodes(machine.driver, graph, steps)
+    assert [node.func for node in nodes] == [step.function for step in steps]
+
+
+def test_a_captured_graph_with_a_kernel_twice_is_refused(artifact, machine, operation, draw):
+    steps, graph = captured(artifact, machine, operation, draw(), times=2)
+    with pytest.raises(ValueError, match="capture the launch alone"):
+        artifact.graph.find_nodes(machine.driver, graph, steps)
+
+
+def test_the_drivers_own_description_points_to_the_buffer_that_is_written(
+    artifact, operation, draw
+):
+    driver = pytest.importorskip("cuda.bindings.driver")
+    (step, _) = operation.steps(draw().tensors)
+    graph = object.__new__(artifact.graph.PatchedGraph)
+    artifact.graph.Launch.__init__(graph, driver, [step])
+    node = graph._described(0)
+    assert int(node.func) == step.function
+    assert (node.gridDimX, node.gridDimY, node.gridDimZ) == step.grid
+    assert (node.blockDimX, node.sharedMemBytes) == (step.block, step.shared)
+    assert node.kernelParams == graph.arguments[0].pointer

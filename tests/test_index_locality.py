@@ -1,0 +1,331 @@
+"""index-locality: what the report says of lists and of bad files, and every exit of the kernel."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from warplog.measure import poisoned
+
+FOLDER = Path(__file__).parents[1] / "artifacts" / "index-locality"
+NAMES = [path.stem for path in FOLDER.glob("*.py")]
+
+COMPILE = """
+import json, sys
+sys.path[:0] = sys.argv[1:]
+import kernel, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+function = kernel._split
+names = list(function.arg_names)
+types = dict.fromkeys(("q_nope", "q_pe", "ckv", "kpe"), "*bf16")
+types |= {"indices": "*i32", "partial": "*fp32", "partial_lse": "*fp32", "scale": "fp32"}
+signature = {name: types.get(name, "constexpr") for name in names}
+by16 = {(names.index(name),): [["tt.divisibility", 16]] for name in types if name != "scale"}
+made = {}
+for number, exit in enumerate(kernel.EXITS):
+    constants = dict(EXIT=number, WIDTH=2048, SPLITS=8, BLOCK=64, STAGES=3, HEADS=16, CKV=512)
+    constants |= dict(KPE=64, OPERAND=kernel.OPERAND, INTERPRETED=False)
+    given = {(names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(function, signature, given, by16)
+    made[exit] = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+print(json.dumps(made))
+"""
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    """The artifact's modules, taken away afterwards: others are called kernel, too."""
+    before = {name: sys.modules.pop(name, None) for name in NAMES}
+    sys.path[:0] = paths = [str(FOLDER), str(FOLDER.parent)]
+    yield importlib.import_module
+    for path in paths:
+        sys.path.remove(path)
+    for name in NAMES:
+        sys.modules.pop(name, None)
+        if before[name] is not None:
+            sys.modules[name] = before[name]
+
+
+@pytest.fixture(scope="module")
+def locality(artifact):
+    return artifact("locality")
+
+
+@pytest.fixture(scope="module")
+def ptx(tmp_path_factory):
+    """The split of every exit as Triton compiles it for an H200; in a process of its own."""
+    cache = str(tmp_path_factory.mktemp("triton"))
+    words = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE, str(FOLDER), str(FOLDER.parent)],
+        env=words | {"TRITON_CACHE_DIR": cache},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def facts(locality, *rows, splits=1, page=4):
+    return locality.facts_of(torch.tensor(rows), page=page, splits=splits)
+
+
+def said(locality, capsys, *words):
+    """The command's exit status, and what it wrote on its error output."""
+    status = locality.main(list(map(str, words)))
+    return status, capsys.readouterr().err.strip()
+
+
+def saved(path, value):
+    torch.save(value, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("row", "where"),
+    [
+        ([-1, -1, -1, -1], "no row"),
+        ([0, 0, 0, 0], "none"),
+        ([5, -1, -1, -1], "last"),
+        ([-1, -1, -1, 0], "first"),
+        ([-1, 0, 1, -1], "both ends"),
+        ([0, -1, -1, 1], "interleaved"),
+    ],
+)
+def test_where_padding_stands_is_named(locality, row, where):
+    assert facts(locality, row).padding == {where: 1}
+
+
+def test_a_run_ends_at_a_gap_at_a_padding_and_where_rows_fall(locality):
+    found = facts(locality, [4, 5, 7, 8, -1, 9, 8, 7])
+    assert (found.runs, found.run_lengths) == ([5], [2, 2, 1, 1, 1])
+
+
+def test_a_list_without_rows_has_no_run_and_no_page(locality):
+    found = facts(locality, [-1, -1], [7, 8])
+    assert (found.runs, found.pages, found.run_lengths) == ([0, 1], [0, 2], [2])
+    assert found.valid == [0, 2]
+
+
+def test_order_is_that_of_the_rows_and_not_of_the_padding(locality):
+    assert facts(locality, [1, -1, 2, 2]).in_order == 1
+    assert facts(locality, [2, -1, 1, 3]).in_order == 0
+
+
+def test_a_row_on_the_edge_of_a_page_is_on_the_next_one(locality):
+    assert facts(locality, [3, 4, -1, -1]).pages == [2]
+    assert facts(locality, [0, 3, -1, -1]).pages == [1]
+
+
+def test_a_page_that_two_tokens_touch_counts_once_in_all(locality):
+    found = facts(locality, [0, 1], [3, 9])
+    assert (found.pages, found.all_pages) == ([1, 2], 2)
+
+
+def test_a_row_repeated_in_a_list_is_not_shared_between_tokens(locality):
+    found = facts(locality, [5, 5, 6], [6, 7, -1])
+    assert (found.unique_rows, found.shared_rows, found.repeated_rows) == (3, 1, 1)
+    assert found.sharing == pytest.approx(5 / 3)
+
+
+def test_only_splits_without_any_row_count_as_padding(locality):
+    found = facts(locality, [1, -1, -1, -1, -1, -1, -1, 2], [-1] * 8, splits=4)
+    assert found.padding_splits == [2, 4]
+
+
+def test_the_public_lists_of_2_and_337_rows_have_7_and_6_idle_splits(artifact, locality):
+    """337 rows reach into the second split of 256 places."""
+    lists = artifact("shared.dsa_lists")
+    assert locality.facts_of(lists.contest(0, 3).indices).padding_splits == [7]
+    found = locality.facts_of(lists.contest(4, 3).indices)
+    assert (found.padding_splits, found.pages) == ([7, 6], [1, 6])
+
+
+@pytest.mark.parametrize("name", ["lists.pt", "lists.npy", "lists.npz"])
+def test_a_file_of_torch_or_numpy_gives_the_same_report(locality, tmp_path, capsys, name):
+    rows = [[64, 65, -1, -1], [-1, -1, -1, -1]]
+    if name.endswith(".pt"):
+        saved(tmp_path / name, torch.tensor(rows, dtype=torch.int32))
+    elif name.endswith(".npy"):
+        np.save(tmp_path / name, np.array(rows, dtype=np.int64))
+    else:
+        np.savez(tmp_path / name, indices=np.array(rows, dtype=np.int16))
+    assert locality.main([str(tmp_path / name), "--splits", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 tokens of 4 places" in out
+    assert "3 of 4 splits" in out
+
+
+def test_the_command_runs_as_a_module(tmp_path):
+    path = saved(tmp_path / "lists.pt", torch.zeros(1, 8, dtype=torch.int32))
+    words = [sys.executable, "-m", "locality", str(path)]
+    done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("lists:")
+
+
+def test_an_index_below_minus_one_is_named_with_its_place(locality, tmp_path, capsys):
+    path = saved(tmp_path / "low.pt", torch.tensor([[0, 1], [2, -7]]))
+    status, problem = said(locality, capsys, path)
+    assert status == 2
+    assert problem.endswith("token 1, place 1 holds -7: a row is 0 or more; write -1 for padding")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (torch.rand(2, 2), "holds float32: save it as int32 or int64"),
+        (torch.zeros(2, 2, dtype=torch.bool), "holds bool: save it as"),
+        (
+            torch.zeros(8, dtype=torch.int32),
+            "has shape [8], not [tokens, places]: save indices[None]",
+        ),
+        (torch.zeros(2, 2, 2, dtype=torch.int32), "has shape [2, 2, 2]"),
+        (torch.zeros(0, 8, dtype=torch.int32), "save at least one token"),
+        (torch.zeros(2, 2, dtype=torch.int32).to_sparse(), "to_dense()"),
+        ([1, 2], "holds a list: save the tensor alone"),
+        ({}, "holds several tensors: choose one with --name, of nothing"),
+    ],
+)
+def test_what_is_no_table_of_integers_is_said(locality, tmp_path, capsys, value, words):
+    status, problem = said(locality, capsys, saved(tmp_path / "lists.pt", value))
+    assert (status, words in problem) == (2, True), problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize("ending", [".pt", ".npy", ".npz"])
+@pytest.mark.parametrize("content", [b"", b"no tensor at all"])
+def test_a_broken_file_is_one_line_and_no_traceback(locality, tmp_path, capsys, ending, content):
+    path = tmp_path / f"lists{ending}"
+    path.write_bytes(content)
+    status, problem = said(locality, capsys, path)
+    assert status == 2
+    assert problem.startswith(str(path))
+    assert "\n" not in problem
+
+
+def test_a_file_with_code_in_it_is_refused(locality, tmp_path, capsys):
+    """Nothing is unpickled but tensors."""
+    status, problem = said(locality, capsys, saved(tmp_path / "lists.pt", {"a": Path("x")}))
+    assert status == 2
+    assert "torch.save(indices, FILE)" in problem
+
+
+def test_one_of_several_tensors_is_chosen_by_name(locality, tmp_path, capsys):
+    path = saved(tmp_path / "two.pt", {"a": torch.zeros(1, 8).int(), "b": torch.rand(1, 8)})
+    assert said(locality, capsys, path)[1].endswith("choose one with --name, of a, b")
+    assert locality.main([str(path), "--name", "a"]) == 0
+    assert "has no 'c'" in said(locality, capsys, path, "--name", "c")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["lists.txt"], "ends in '.txt'"),
+        (["none.pt"], "does not exist"),
+        (["lists.pt", "--splits", "3"], "--splits 3: does not divide 8 places; 2 does"),
+        (["lists.pt", "--splits", "0"], "--splits 0: does not divide"),
+        (["lists.pt", "--page", "0"], "--page 0: use 1 row a page or more"),
+    ],
+)
+def test_a_wrong_word_is_said_with_its_remedy(
+    locality, tmp_path, capsys, monkeypatch, words, problem
+):
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path / "lists.pt", torch.zeros(1, 8, dtype=torch.int32))
+    status, found = said(locality, capsys, *words)
+    assert (status, problem in found) == (2, True), found
+
+
+def edges():
+    """One token for each edge of a list of 64 places that two splits of two blocks share."""
+    rows = torch.full((5, 64), -1, dtype=torch.int32)
+    rows[1, 0] = 2559  # one row, the last of the cache
+    rows[2, :40] = torch.arange(100, 140)  # padding last, and the second split half full
+    rows[3, -5:] = 7  # padding first, duplicates
+    rows[4] = torch.randperm(2560, generator=torch.Generator().manual_seed(1))[:64]
+    rows[4, ::3] = -1  # interleaved
+    return rows
+
+
+@pytest.mark.parametrize("name", ["none", "branch", "branch after loads", "bound", "return"])
+def test_every_exit_is_right_on_every_edge(artifact, name):
+    """Memory that a split leaves unwritten is NaN, so that reading it shows."""
+    kernel, dsa = artifact("kernel"), artifact("shared.dsa")
+    problem = dsa.problem(edges(), seed=5, pages=40)
+    with poisoned():
+        output, lse = kernel.attend(*problem, plan=kernel.Plan(name, block=16, splits=2))
+    expected, sums = dsa.reference(*problem)
+    assert dsa.wrong_elements(output, expected) == 0
+    assert dsa.wrong_elements(lse, sums) == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"exit": "early"}, "exit='early': use one of none, branch"),
+        ({"splits": 3}, "splits=3: use a power of two"),
+        ({"block": 8}, "block=8: a matrix instruction needs 16"),
+        ({"splits": 64}, "use up to 32 splits"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(artifact, named, words):
+    kernel = artifact("kernel")
+    with pytest.raises(ValueError, match=words):
+        kernel.check_plan(kernel.Plan(**named), 2048)
+
+
+def test_a_branch_around_the_body_takes_the_rows_out_of_the_pipeline(ptx):
+    """Their 16-byte copies are gone, and plain loads have come in their place."""
+    assert ptx["branch"].count("cp.async.cg.shared") == 0
+    assert ptx["none"].count("cp.async.cg.shared") > 0
+    assert ptx["branch"].count("ld.global.v4") == ptx["none"].count("ld.global.v4") + 36
+
+
+@pytest.mark.parametrize("name", ["bound", "return"])
+def test_an_exit_before_the_loop_leaves_its_loads_as_they_were(ptx, name):
+    for opcode in ("cp.async.cg.shared", "cp.async.wait_group", "ld.global.v4"):
+        assert ptx[name].count(opcode) == ptx["none"].count(opcode)
+
+
+def test_a_branch_after_the_loads_leaves_them_in_the_pipeline(artifact, ptx):
+    """And deeper than without it: the copies of later blocks stay under way while one is used."""
+    waits = artifact("generated").waits
+    assert ptx["branch after loads"].count("cp.async.cg.shared") >= ptx["none"].count(
+        "cp.async.cg.shared"
+    )
+    assert max(waits(ptx["branch after loads"])) > max(waits(ptx["none"]))
+
+
+def test_two_blocks_fit_a_multiprocessor_up_to_half_of_its_memory(artifact):
+    fit = artifact("generated").blocks_by_shared
+    assert (fit(94_976), fit(115_200), fit(115_201)) == (2, 2, 1)
+
+
+def test_the_facts_of_the_code_are_those_of_the_kernel_that_ran(artifact, ptx, monkeypatch):
+    """A stand-in for the GPU: what attend compiled is what is counted."""
+    generated, found = artifact("generated"), {}
+
+    def attend(plan, compiled):
+        code = SimpleNamespace(asm={"ptx": ptx[plan], "cubin": b"cubin"}, n_regs=255, n_spills=0)
+        code.metadata = SimpleNamespace(shared=94_976)
+        compiled.append(code)
+
+    def count(metric, value, *, unit, subject):
+        assert unit
+        found[subject, metric] = value
+
+    run = SimpleNamespace(count=count, profile=lambda *_, **__: None)
+    monkeypatch.setattr(generated, "attend", attend)
+    generated.facts_of_the_code(run, {"a": "none", "b": "branch"}, ())
+    assert found["a", "groups_under_way"] == 0
+    assert found["b", "groups_under_way"] > 0
+    assert found["a", "blocks_that_fit"] == 2
