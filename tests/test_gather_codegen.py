@@ -18,11 +18,12 @@ TILE_ROW_BYTES = 1152
 
 COMPILE = """
 import json, sys
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1:4]
 import compiled, kernel, ptx, triton
 import triton.language as tl
-from plans import report, swept
+from plans import ONE_BUFFER, REGISTERS, one_wave, report, stopped, swept
 from shared.splitk import Plan
+from warplog import profile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -43,14 +44,20 @@ plans = {
     f"{block} {stages} {masks}": Plan(block=block, stages=stages, splits=8, warps=8, masks=masks)
     for block, stages, masks in (
         (128, 3, True), (128, 3, False), (128, 5, True), (64, 1, True), (64, 3, True),
-        (64, 4, True), (64, 5, True), (64, 5, False),
+        (64, 4, True), (64, 5, True), (64, 5, False), (64, 3, False),
     )
 }
 plans["load 2"] = report(4, stop="load", stages=2)
 plans["load 3"] = report(4, stop="load")
+def in_flight(plan):
+    return compiled.loads_in_flight(profile.sass(compiled.compile_plan(plan).asm["cubin"]))
+
 found = {name: compiled.facts_of(plan)._asdict() for name, plan in plans.items()}
 same = [compiled.compile_plan(plans[f"64 {stages} True"]).asm["ptx"] for stages in (3, 4)]
 print(json.dumps({
+    "capped": compiled.facts_of(ONE_BUFFER, REGISTERS)._asdict(),
+    "one wave": {name: compiled.facts_of(plan)._asdict() for name, plan in one_wave().items()},
+    "in flight": [in_flight(stopped(64)["load, plain"]), in_flight(report(64, stages=1))],
     "facts": found, "same": same[0] == same[1], "swept": len(swept()),
     "gathers": {way: gather(place) for place, way in enumerate(kernel.WAYS)},
 }))
@@ -75,7 +82,7 @@ def artifact():
 def code():
     """What the compiler makes for an H200; a process of its own, where the interpreter is off."""
     own = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    words = [sys.executable, "-c", COMPILE, str(FOLDER), str(ARTIFACTS)]
+    words = [sys.executable, "-c", COMPILE, str(FOLDER), str(ARTIFACTS), str(ARTIFACTS.parent)]
     done = subprocess.run(words, capture_output=True, text=True, env=own, check=True)
     return json.loads(done.stdout)
 
@@ -197,6 +204,61 @@ def test_a_dot_or_a_range_of_triton_makes_a_gather_asynchronous(code):
         "tl.range": {(16, True)},
         "range with a dot": {(16, True)},
     }
+
+
+def test_a_mask_takes_registers_and_with_them_the_second_block(code):
+    """Same shared memory; a limit on registers gives the block back."""
+    masked, plain = code["facts"]["64 3 True"], code["facts"]["64 3 False"]
+    assert masked["shared_bytes"] == plain["shared_bytes"] == code["capped"]["shared_bytes"]
+    assert (masked["blocks"], plain["blocks"], code["capped"]["blocks"]) == (1, 2, 2)
+
+
+def test_a_wave_of_blocks_differs_in_buffers_alone(code):
+    buffers = {name: facts["buffers"] for name, facts in code["one wave"].items()}
+    assert buffers == {
+        "128 rows, 3 stages": 1, "64 rows, 3 stages": 1, "64 rows, 5 stages": 2,
+        "32 rows, 3 stages": 1, "32 rows, 5 stages": 2, "32 rows, 7 stages": 3,
+    }  # fmt: skip
+
+
+def test_stopped_after_plain_loads_hardly_any_load_is_under_way(code):
+    stopped, whole = code["in flight"]
+    assert stopped <= 4
+    assert whole >= 24
+
+
+def test_a_load_is_under_way_until_any_of_its_four_registers_is_named(artifact):
+    lines = [
+        "/*0010*/ LDG.E.128 R4, desc[UR4][R2.64] ;",
+        "/*0020*/ @!P0 LDG.E.128.CONSTANT R8, desc[UR4][R2.64+0x10] ;",
+        "/*0030*/ LDG.E R12, desc[UR4][R2.64] ;",
+        "/*0040*/ FADD R14, R13, R7 ;",
+        "/*0050*/ LDG.E.128 R16, desc[UR4][R2.64] ;",
+        "/*0060*/ STS.128 [R20], R8 ;",
+    ]
+    count = artifact("compiled").loads_in_flight
+    assert [count("\n".join(lines[:end])) for end in (0, 1, 2, 5, 6)] == [0, 1, 2, 2, 2]
+    assert count("\n".join([*lines[:3], lines[4]])) == 3
+
+
+@pytest.mark.parametrize(
+    ("shared", "registers", "warps", "blocks"),
+    [(171520, 164, 8, 1), (169472, 98, 8, 1), (56448, 128, 4, 4), (56448, 129, 4, 3),
+     (94976, 128, 8, 2), (94976, 129, 8, 1), (232448, 32, 8, 1), (232449, 32, 8, 0), (0, 8, 8, 8)],
+)  # fmt: skip
+def test_blocks_fit_by_memory_registers_and_warps(artifact, shared, registers, warps, blocks):
+    assert artifact("compiled").blocks_that_fit(shared, registers, warps) == blocks
+
+
+def test_a_limit_on_registers_leaves_the_answer(artifact):
+    dsa, plan = importlib.import_module("shared.dsa"), importlib.import_module("shared.splitk").Plan
+    indices = torch.tensor([[5, -1, 7, 8] * 8, [-1] * 32], dtype=torch.int32)
+    problem = dsa.problem(indices, seed=1, pages=1)
+    capped = artifact("kernel").capped
+    output, lse = capped(*problem, plan=plan(block=16, stages=2, splits=2), registers=128)
+    expected, sums = dsa.reference(*problem)
+    assert (output.double() - expected).norm() <= 1e-2 * expected.norm()
+    assert torch.allclose(lse.double(), sums, atol=1e-3)
 
 
 def test_every_block_stage_and_mask_is_examined(code):

@@ -376,6 +376,34 @@ def test_outputs_at_one_address_hide_a_forgotten_output_and_two_make_half_the_ca
     assert found == [0, 4]
 
 
+def test_the_parts_that_are_timed_alone_run_and_only_whole_calls_start_something(
+    artifact, machine, plans, draw
+):
+    case = draw()
+    for name, way in artifact.parts.host_only_ways(machine, plans["kernel"]).items():
+        before = dict(machine.driver.calls)
+        way(*case.tensors[:5], case.scale)
+        started = {
+            each
+            for each in ("cuGraphLaunch", "cuLaunchKernel")
+            if machine.driver.calls.get(each, 0) != before.get(each, 0)
+        }
+        assert bool(started) == (not name.endswith("alone")), name
+
+
+def test_a_tensor_with_gaps_is_refused_where_the_operation_takes_it(artifact, machine, draw, plans):
+    """The key has no strides: the dispatcher must not trust an operation to refuse them."""
+    case = draw()
+    operation = artifact.kernel.SplitK(plans["kernel"], machine.load)
+    dispatcher = dispatcher_of(artifact, machine, operation)
+    dispatcher(case.tensors, case.scale)
+    steps = operation.steps(case.tensors)
+    operation.steps = lambda _: steps
+    tensors = [case.tensors[0].mT.contiguous().mT, *case.tensors[1:]]
+    with pytest.raises(ValueError, match="pass a contiguous copy"):
+        dispatcher(tensors, case.scale)
+
+
 # Bad input: an error that says what to do, and nothing is started
 
 

@@ -31,12 +31,21 @@ types |= {"indices": "*i32", "partial": "*fp32", "partial_lse": "*fp32", "scale"
 signature = {name: types.get(name, "constexpr") for name in names}
 by16 = {(names.index(name),): [["tt.divisibility", 16]] for name in types if name != "scale"}
 made = {}
-for number, exit in enumerate(kernel.EXITS):
-    constants = dict(EXIT=number, WIDTH=2048, SPLITS=8, BLOCK=64, STAGES=3, HEADS=16, CKV=512)
+plans = {exit: kernel.Plan(exit) for exit in kernel.EXITS}
+plans |= {
+    "none, no pipeline": kernel.Plan("none", stages=1),
+    "branch, no pipeline": kernel.Plan("branch", stages=1),
+    "none, 8 warps": kernel.Plan("none", warps=8),
+    "branch after loads, 8 warps": kernel.Plan("branch after loads", stages=2, warps=8),
+}
+for name, plan in plans.items():
+    constants = dict(EXIT=kernel.EXITS.index(plan.exit), WIDTH=2048, SPLITS=8, BLOCK=64)
+    constants |= dict(STAGES=plan.stages, HEADS=16, CKV=512)
     constants |= dict(KPE=64, OPERAND=kernel.OPERAND, INTERPRETED=False)
     given = {(names.index(name),): value for name, value in constants.items()}
     source = ASTSource(function, signature, given, by16)
-    made[exit] = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+    options = {"num_warps": plan.warps}
+    made[name] = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options).asm["ptx"]
 print(json.dumps(made))
 """
 
@@ -256,7 +265,9 @@ def edges():
     return rows
 
 
-@pytest.mark.parametrize("name", ["none", "branch", "branch after loads", "bound", "return"])
+@pytest.mark.parametrize(
+    "name", ["none", "branch", "branch after loads", "bound", "late bound", "return"]
+)
 def test_every_exit_is_right_on_every_edge(artifact, name):
     """Memory that a split leaves unwritten is NaN, so that reading it shows."""
     kernel, dsa = artifact("kernel"), artifact("shared.dsa")
@@ -290,7 +301,7 @@ def test_a_branch_around_the_body_takes_the_rows_out_of_the_pipeline(ptx):
     assert ptx["branch"].count("ld.global.v4") == ptx["none"].count("ld.global.v4") + 36
 
 
-@pytest.mark.parametrize("name", ["bound", "return"])
+@pytest.mark.parametrize("name", ["bound", "late bound", "return"])
 def test_an_exit_before_the_loop_leaves_its_loads_as_they_were(ptx, name):
     for opcode in ("cp.async.cg.shared", "cp.async.wait_group", "ld.global.v4"):
         assert ptx[name].count(opcode) == ptx["none"].count(opcode)
@@ -303,6 +314,27 @@ def test_a_branch_after_the_loads_leaves_them_in_the_pipeline(artifact, ptx):
         "cp.async.cg.shared"
     )
     assert max(waits(ptx["branch after loads"])) > max(waits(ptx["none"]))
+
+
+@pytest.mark.parametrize(
+    ("without", "branch"),
+    [
+        ("none, no pipeline", "branch, no pipeline"),
+        ("none, 8 warps", "branch after loads, 8 warps"),
+    ],
+)
+def test_a_pair_that_shows_the_branch_alone_loads_its_rows_alike(ptx, without, branch):
+    """As many copies and plain loads of rows, and as many copies left under way."""
+    for opcode in ("cp.async.cg.shared", "cp.async.wait_group", "ld.global.v4"):
+        assert ptx[branch].count(opcode) == ptx[without].count(opcode)
+
+
+def test_a_late_bound_asks_for_the_queries_before_it_waits_for_the_list(ptx):
+    """The first barrier is that of the list's last row."""
+    before = {name: ptx[name].partition("bar.sync")[0] for name in ("bound", "late bound")}
+    assert before["bound"].count("ld.global.v4") == 0
+    assert before["late bound"].count("ld.global.v4") == 9
+    assert before["late bound"].index("ld.global.v2") < before["late bound"].index("ld.global.v4")
 
 
 def test_two_blocks_fit_a_multiprocessor_up_to_half_of_its_memory(artifact):

@@ -24,6 +24,7 @@ sys.path[:0] = sys.argv[1:3]
 import compiled, kernel, triton
 import triton.language as tl
 from plans import SMALL, held, report
+from shared.splitk_code import TYPES
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -41,7 +42,7 @@ def arithmetic(kind, tail):
     names = list(function.arg_names)
     constants = {"WIDTH": 2048, "SPLITS": 2, "BLOCK": 128, "STAGES": 3, "EXP": kind, "TAIL": tail,
                  "HEADS": 16, "CKV": 512, "KPE": 64, "OPERAND": tl.bfloat16, "LOG2_E": kernel.LOG2_E}
-    signature = {name: compiled.TYPES.get(name, "constexpr") for name in names}
+    signature = {name: TYPES.get(name, "constexpr") for name in names}
     given = {(names.index(name),): value for name, value in constants.items()}
     aligned = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(names)
                if signature[name].startswith("*")}
@@ -61,8 +62,8 @@ print(json.dumps({
     "parameters": len(set(re.findall(r"_split_param_\\d+", kernels["small"].asm["ptx"]))),
     "arithmetic": {
         name: arithmetic(kind, tail)
-        for name, kind, tail in (("exp2", 0, True), ("exp", 1, True), ("polynomial", 2, True),
-                                 ("no tail", 0, False))
+        for name, kind, tail in (("exp2", 0, 1), ("exp", 1, 1), ("polynomial", 2, 1),
+                                 ("no tail", 0, 0), ("near tail", 0, 2))
     },
 }))
 """
@@ -170,20 +171,45 @@ def test_without_the_tail_the_answer_is_that_of_a_zero_tail(artifact, problem):
     """And another one where the tail is not zero, so that it is the tail that is left out."""
     kernel, splitk = artifact("kernel"), importlib.import_module("shared.splitk")
     dsa, plan = importlib.import_module("shared.dsa"), splitk.Plan(block=16, stages=2, splits=2)
-    found = kernel.attend(*problem, plan=plan, tail=False)[0].double()
+    found = kernel.attend(*problem, plan=plan, tail="none")[0].double()
     tailless = dsa.reference(*problem._replace(q_pe=torch.zeros_like(problem.q_pe)))[0]
     assert (found - tailless).norm() <= 5e-3 * tailless.norm()
     assert (found - dsa.reference(*problem)[0]).norm() > 1e-2 * tailless.norm()
 
 
+def test_a_tail_from_near_is_read_from_row_mod_64(artifact, problem):
+    """It is multiplied like any other: only where it comes from differs."""
+    kernel, splitk = artifact("kernel"), importlib.import_module("shared.splitk")
+    dsa, plan = importlib.import_module("shared.dsa"), splitk.Plan(block=16, stages=2, splits=2)
+    far = problem._replace(
+        ckv_cache=problem.ckv_cache.repeat(2, 1, 1),
+        kpe_cache=torch.cat([problem.kpe_cache, problem.kpe_cache + 1]),
+        sparse_indices=torch.where(problem.sparse_indices < 0, -1, problem.sparse_indices + 64),
+    )
+    found = kernel.attend(*far, plan=plan, tail="near")[0].double()
+    expected = dsa.reference(*problem)[0]
+    assert (found - expected).norm() <= 5e-3 * expected.norm()
+
+
+def test_the_reduction_alone_weighs_the_splits_by_their_sums(artifact):
+    """With an empty split among them, whose sum is -inf."""
+    weigh, weighed = artifact("kernel").weigh, artifact("reference").weighed
+    generator = torch.Generator().manual_seed(3)
+    partial = torch.randn((1, 4, 16, 512), generator=generator)
+    sums = torch.randn((1, 4, 16), generator=generator)
+    sums[:, 2] = -torch.inf
+    for found, expected in zip(weigh(partial, sums), weighed(partial, sums), strict=True):
+        assert torch.allclose(found.double(), expected, rtol=1e-2, atol=1e-2)
+
+
 def test_only_the_polynomial_leaves_the_special_function_unit(code):
     counts = {name: each["ex2"] for name, each in code["arithmetic"].items()}
-    assert counts == {"exp2": 10, "exp": 10, "polynomial": 0, "no tail": 10}
+    assert counts == {"exp2": 10, "exp": 10, "polynomial": 0, "no tail": 10, "near tail": 10}
 
 
 def test_changed_arithmetic_keeps_the_memory_of_the_study_kernel(code):
     """All loads stay as they are, so that a time tells of the arithmetic; the tail takes a ninth."""
     report, found = code["plans"]["report"]["shared"], code["arithmetic"]
-    for name in ("exp2", "exp", "polynomial"):
+    for name in ("exp2", "exp", "polynomial", "near tail"):
         assert (found[name]["shared"], found[name]["copies"]) == (report, 72)
     assert found["no tail"]["copies"] == 64

@@ -227,7 +227,84 @@ def test_a_graph_that_sorted_before_its_capture_has_every_token_wrong(
     monkeypatch.setattr(reproduce, "problem", partial(dsa.problem, pages=40))
     if resorts:
         monkeypatch.setattr(reproduce, "sorted_pads_first", lambda lists: lists)
-    run = SimpleNamespace(on_gpu=True, seed=3, count=count)
+    run = SimpleNamespace(tiny=False, seed=3, count=count)
     reproduce.sorted_before_the_capture(run, tokens=2)
     assert found["as given, in a graph"] == 0
     assert found["sorted before the capture"] == (0 if resorts else 2)
+
+
+@pytest.fixture
+def drawn(artifact):
+    lists, dsa = artifact("shared.dsa_lists"), artifact("shared.dsa")
+    return dsa.problem(lists.Lists(edges()[1:]).indices, seed=5, pages=40)
+
+
+@pytest.fixture
+def empty_queue(artifact, monkeypatch):
+    """The module with the float64 reference as the kernel, and as a graph that looks again."""
+    module, dsa = artifact("empty_queue"), artifact("shared.dsa")
+
+    def capture(call, inputs):
+        outputs = call(*inputs)
+
+        def replay():
+            for output, found in zip(outputs, call(*inputs), strict=True):
+                output.copy_(found)
+
+        return SimpleNamespace(replay=replay), outputs
+
+    def splitk(*problem, plan):  # noqa: ARG001
+        return dsa.reference(*problem)
+
+    monkeypatch.setattr(module, "splitk", splitk)
+    monkeypatch.setattr(module, "capture", capture)
+    return module
+
+
+def test_every_way_of_an_empty_queue_follows_lists_that_change(artifact, empty_queue, drawn):
+    dsa = artifact("shared.dsa")
+    ways = empty_queue.ways_of(drawn, "plan")
+    drawn.sparse_indices.copy_(drawn.sparse_indices.flip(0))
+    answer = dsa.reference(*drawn)
+    for call in ways.values():
+        assert sum(map(dsa.wrong_elements, call(), answer)) == 0
+
+
+def test_a_sort_before_the_graph_sorts_the_list_that_the_graph_reads(
+    empty_queue, drawn, monkeypatch
+):
+    seen = []
+
+    def splitk(*problem, plan):  # noqa: ARG001
+        seen.append(problem[4].clone())
+        return (torch.zeros(1),)
+
+    monkeypatch.setattr(empty_queue, "splitk", splitk)
+    ways = empty_queue.ways_of(drawn, "plan")
+    seen.clear()
+    ways["sorted, then the graph"]()
+    assert torch.equal(seen[-1], drawn.sparse_indices.sort(dim=1).values)
+
+
+def test_a_slowdown_is_of_the_medians_and_each_way_is_checked(empty_queue, drawn, monkeypatch):
+    taken = iter([[1.0, 9.0, 2.0], [4.0, 4.0, 9.0], [1.0, 1.0, 1.0], [3.0, 3.0, 3.0]])
+    monkeypatch.setattr(empty_queue, "FLUSH_BYTES", 1)
+    monkeypatch.setattr(empty_queue, "event_seconds", lambda _call, _flush: next(taken))
+    found = {}
+
+    def count(metric, value, *, unit, subject, case):
+        assert (bool(unit), case) == (True, 4)
+        found[metric, subject] = value
+
+    empty_queue.empty_queue(SimpleNamespace(device="cpu", count=count), drawn, "plan", case=4)
+    assert found["times_as_long", "sorted in the call"] == 2.0
+    assert found["times_as_long", "sorted, then the graph"] == 3.0
+    assert [value for (metric, _), value in found.items() if metric == "wrong_outputs"] == [0] * 4
+
+
+def test_a_token_of_which_one_number_is_nan_is_wrong(artifact):
+    answer = torch.ones(3, 2, 4, dtype=torch.float64)
+    output = answer.bfloat16()
+    output[0, 1, 1] = float("nan")
+    output[1] *= 1.02
+    assert artifact("orders").wrong_tokens(output, answer) == 2

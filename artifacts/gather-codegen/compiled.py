@@ -1,37 +1,18 @@
-"""Compiles the study kernel for a plan without running it, and says what came of it.
-
-The code is that of a launch: Triton's own cache has one entry for both.
-"""
+"""Says what came of compiling the study kernel for a plan: widths, copies, buffers, registers."""
 
 import functools
-import os
 import re
 import subprocess
 import tempfile
-import time
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ptx
 import triton
-import triton.language as tl
-from shared.dsa import CKV, HEADS, KPE, WIDTH
-from shared.splitk import STOPS, Plan, _split
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from shared.dsa import CKV
+from shared.splitk import Plan, _split
+from shared.splitk_code import blocks_that_fit, compile_plan
 
-H200 = 90
-BLOCK_SHARED_BYTES = 232448  # most that one block may have: 227 KiB
-WORKERS = 12
-SLOW_SECONDS = 0.1
-TYPES = {
-    "q_nope": "*bf16", "q_pe": "*bf16", "ckv": "*bf16", "kpe": "*bf16", "indices": "*i32",
-    "partial": "*fp32", "partial_lse": "*fp32", "output": "*bf16", "lse": "*fp32",
-    "arrived": "*fp32", "scale": "fp32",
-}  # fmt: skip
 KEY_ROWS = ("ckv", "kpe")
 INDEX_LIST = ("indices",)
 
@@ -39,11 +20,12 @@ INDEX_LIST = ("indices",)
 class Facts(NamedTuple):
     """What the code of one plan is. Widths are bytes a thread copies at once, of the key rows and of
     the list of indices; `asynchronous` and `loads` count instructions; `buffers` are those of the
-    key rows; `wait_depth` is in groups of copies.
+    key rows; `wait_depth` is in groups of copies; `blocks` fit on a multiprocessor at once.
     """
 
     shared_bytes: int
     fits: int
+    blocks: int
     registers: int
     stack_bytes: int
     buffers: int
@@ -59,35 +41,19 @@ class Facts(NamedTuple):
     list_loads: int
 
 
-@functools.cache
-def compile_plan(plan: Plan, width: int = WIDTH, capability: int = H200) -> Any:
-    """Return Triton's compiled kernel of `plan`, for a list of `width` places."""
-    names = list(_split.arg_names)
-    constants = {
-        "WIDTH": width, "SPLITS": plan.splits, "BLOCK": plan.block, "STAGES": plan.stages,
-        "MASKS": plan.masks, "LAST": False, "STOP": STOPS.index(plan.stop),
-        "HEADS": HEADS, "CKV": CKV, "KPE": KPE, "OPERAND": tl.bfloat16,
-    }  # fmt: skip
-    signature = {name: TYPES.get(name, "constexpr") for name in names}
-    given = {(names.index(name),): value for name, value in constants.items()}
-    pointers = [name for name, kind in TYPES.items() if kind.startswith("*")]
-    aligned = {(names.index(name),): [["tt.divisibility", 16]] for name in pointers}
-    source = ASTSource(_split, signature, given, aligned)
-    target = GPUTarget("cuda", capability, 32)
-    return triton.compile(source, target=target, options={"num_warps": plan.warps})
-
-
-def facts_of(plan: Plan) -> Facts:
-    """Compile `plan` for an H200 and return its facts."""
-    kernel = compile_plan(plan)
-    code = kernel.asm["ptx"]
+def facts_of(plan: Plan, limit: int | None = None) -> Facts:
+    """Compile `plan` for an H200, with at most `limit` registers a thread, and return its facts."""
+    kernel = compile_plan(plan, limit)
+    code, shared = kernel.asm["ptx"], kernel.metadata.shared
     found = fetches_by_tensor(code)
     widths = {kind: [fetch.bytes for fetch in each] for kind, each in found.items()}
     copies = {kind: sum(fetch.asynchronous for fetch in each) for kind, each in found.items()}
     registers, stack = resources(kernel.asm["cubin"])
+    blocks = blocks_that_fit(shared, registers, plan.warps)
     return Facts(
-        shared_bytes=kernel.metadata.shared,
-        fits=int(kernel.metadata.shared <= BLOCK_SHARED_BYTES),
+        shared_bytes=shared,
+        fits=int(blocks > 0),
+        blocks=blocks,
         registers=registers,
         stack_bytes=stack,
         buffers=buffers(kernel.asm["ttgir"], f"{plan.block}x{CKV}xbf16"),
@@ -138,14 +104,17 @@ def resources(cubin: bytes) -> tuple[int, int]:
     return int(registers), int(stack)
 
 
-def facts(plans: Iterable[Plan]) -> dict[Plan, Facts]:
-    """Return the facts of all `plans`; where none was compiled before, several processes share them."""
-    wanted = list(dict.fromkeys(plans))
-    compile_plan(wanted[0])
-    begin = time.perf_counter()
-    compile_plan(wanted[-1])
-    if time.perf_counter() - begin > SLOW_SECONDS:
-        workers = min(WORKERS, os.cpu_count() or 1, len(wanted))
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            return dict(zip(wanted, pool.map(facts_of, wanted, chunksize=1), strict=True))
-    return {plan: facts_of(plan) for plan in wanted}
+def loads_in_flight(sass: str) -> int:
+    """Return the most 16-byte loads to registers that machine code has under way at once.
+
+    A load is under way until the first instruction, in the order of the text, that names one of its
+    four registers.
+    """
+    most, pending = 0, []
+    for opcode, operands in re.findall(r"\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s+([^;]*);", sass):
+        named = {int(number) for number in re.findall(r"\bR(\d+)\b", operands)}
+        pending = [first for first in pending if not named & set(range(first, first + 4))]
+        if opcode.startswith("LDG.E.128"):
+            pending.append(int(re.findall(r"\bR(\d+)\b", operands)[0]))
+            most = max(most, len(pending))
+    return most

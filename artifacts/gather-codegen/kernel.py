@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 from shared.dsa import CKV, HEADS, KPE, LOG2_E, check
-from shared.splitk import OPERAND, STOPS, Plan, _split, check_plan
+from shared.splitk import OPERAND, SLICE, STOPS, Plan, _reduce, _split, check_plan
 from torch import Tensor
 
 LIST = 64
@@ -38,8 +38,10 @@ def start(
     sm_scale: float,
     *,
     plan: Plan,
+    registers: int | None = None,
 ) -> tuple[Any, Tensor, Tensor]:
-    """Start the study kernel without its reduction; return the compiled kernel and both its outputs.
+    """Start the study kernel without its reduction, compiled for at most `registers` a thread; return
+    the compiled kernel and both its outputs.
 
     Raises ValueError for tensors that the study kernel cannot take, and for a single split, whose
     program would write the answer itself.
@@ -52,17 +54,26 @@ def start(
     options = {"device": q_nope.device, "dtype": torch.float32}
     partial = torch.empty((tokens, plan.splits, HEADS, CKV), **options)
     partial_lse = torch.empty((tokens, plan.splits, HEADS), **options)
-    last, unused = (
-        False,
-        partial_lse,
-    )  # with these constants no program looks behind the last three pointers
+    last, unused = False, partial_lse  # with these constants no program looks behind the last three
+    limit = {} if registers is None else {"maxnreg": registers}
     kernel = _split[tokens, plan.splits](
         q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices,
         partial, partial_lse, q_nope, unused, unused, sm_scale * LOG2_E,
         width, plan.splits, plan.block, plan.stages, plan.masks, last, STOPS.index(plan.stop),
-        HEADS, CKV, KPE, OPERAND, num_warps=plan.warps,
+        HEADS, CKV, KPE, OPERAND, num_warps=plan.warps, **limit,
     )  # fmt: skip
     return kernel, partial, partial_lse
+
+
+def capped(*problem: Any, plan: Plan, registers: int) -> tuple[Tensor, Tensor]:
+    """Do as `splitk` of shared/splitk.py does, compiled for at most `registers` a thread."""
+    partial, partial_lse = start(*problem, plan=plan, registers=registers)[1:]
+    output = torch.empty_like(problem[0])
+    lse = partial_lse.new_empty((len(output), HEADS))
+    _reduce[len(output) * HEADS, CKV // SLICE](
+        partial, partial_lse, output, lse, plan.splits, HEADS, CKV, SLICE, num_warps=4
+    )
+    return output, lse
 
 
 @triton.jit

@@ -6,14 +6,12 @@ from shared.splitk import Plan
 
 BLOCKS = (32, 64, 128)
 STAGES = range(1, 9)
-WARPS = (
-    8  # as few registers a thread as the report's kernel had; with four, the largest tile spills
-)
-TIMED = {
-    32: (1, 2, 3, 5, 7),
-    64: (1, 2, 3, 5),
-    128: (1, 2, 3),
-}  # what fits, and differs in its code
+# As few registers a thread as the report's kernel had; with four warps the largest tile spills.
+WARPS = 8
+TIMED = {32: (1, 2, 3, 5, 7), 64: (1, 2, 3, 5), 128: (1, 2, 3)}  # what fits and differs in its code
+MORE_SPLITS = Plan(block=32, stages=2, splits=32, warps=8)
+ONE_BUFFER = Plan(block=64, stages=3, splits=8, warps=WARPS)
+REGISTERS = 128  # with so many a thread, two blocks of eight warps fit on a multiprocessor
 
 
 def report(tokens: int, **changes: object) -> Plan:
@@ -36,11 +34,22 @@ def swept() -> list[Plan]:
     ]
 
 
-def timed() -> dict[str, Plan]:
-    """Return the plans that are timed, by name; the first is that of the report."""
+def timed(tokens: int) -> dict[str, Plan]:
+    """Return the plans that are timed, by name; the first is that of the report.
+
+    Those without masks are timed for many tokens.
+    """
     chosen = [plan for plan in swept() if plan.stages in TIMED[plan.block]]
+    chosen = [plan for plan in chosen if plan.masks or tokens > 1]
     chosen.sort(key=lambda plan: (-plan.block, plan.stages != 3, plan.stages, not plan.masks))
     return {name_of(plan): plan for plan in chosen}
+
+
+def one_wave() -> dict[str, Plan]:
+    """Return plans of 2 splits, which for 64 tokens are one block for each multiprocessor, by name."""
+    shapes = ((128, 3), (64, 3), (64, 5), (32, 3), (32, 5), (32, 7))
+    plans = [Plan(block=block, stages=stages, splits=2, warps=WARPS) for block, stages in shapes]
+    return {name_of(plan): plan for plan in plans}
 
 
 def name_of(plan: Plan) -> str:

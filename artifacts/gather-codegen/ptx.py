@@ -17,6 +17,7 @@ _SIZE = re.compile(r"\],\s*(0x[0-9a-f]+|\d+)\s*(?:,|$)")
 _VECTOR = re.compile(r"\.v(\d)\b")
 _BITS = re.compile(r"\.[a-z](\d+)$")
 _LABEL = re.compile(r"^(\$\w+):", re.MULTILINE)
+_BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)\s*;")
 _MEMORY = ("ld.global", "ld.shared", "ldmatrix", "mma", "atom", "shfl", "bar")
 WAIT = "cp.async.wait_group"
 
@@ -49,6 +50,7 @@ def fetches(text: str) -> list[Fetch]:
     return found
 
 
+# region: origin
 def _sources(text: str) -> dict[str, set[str]]:
     """Return for each register those that it was made of; a parameter is its number, as text."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -79,6 +81,9 @@ def _parameter(address: str, sources: dict[str, set[str]]) -> int:
     return found.pop()
 
 
+# endregion
+
+
 def _width(opcode: str) -> int:
     """Return the bytes that one thread loads: ``ld.global.v4.b32`` is 16."""
     lanes = _VECTOR.findall(opcode) or ["1"]
@@ -91,14 +96,11 @@ def wait_depth(text: str) -> int:
 
     The loop is what stands between a label and a later branch back to it.
     """
+    ends = {
+        branch[1]: branch.start() for branch in _BRANCH.finditer(text)
+    }  # the last one to each label
     depth = 0
     for label in _LABEL.finditer(text):
-        back = [
-            branch.start()
-            for branch in re.finditer(rf"\bbra(?:\.uni)?\s+{re.escape(label[1])}\s*;", text)
-            if branch.start() > label.start()
-        ]
-        if back:
-            inside = text[label.start() : max(back)]
-            depth = max([depth, *map(int, re.findall(rf"{WAIT}\s+(\d+)", inside))])
+        inside = text[label.start() : ends.get(label[1], 0)]
+        depth = max([depth, *map(int, re.findall(rf"{WAIT}\s+(\d+)", inside))])
     return depth

@@ -56,8 +56,8 @@ def forgotten_output(run: Any, machine: Machine, plan: Plan, size: Size, calls: 
         "two addresses in turn": (in_turn(q_nope, 2), False),
     }
     if (
-        run.on_gpu
-    ):  # torch's allocator keeps what it was given back; a CPU's may not, and that is fatal
+        not run.tiny
+    ):  # torch's allocator keeps what it was given back; others may not: that is fatal
         habits |= {habit: (outputs_for, habit == "dropped at once") for habit in HABITS[:2]}
     for habit, (allocate, dropped) in habits.items():
         wrong = wrong_calls(machine, plan, cases, calls, allocate, dropped=dropped)

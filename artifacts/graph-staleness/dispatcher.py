@@ -4,8 +4,9 @@ What keeps it safe:
 
 - one list of values a kernel, scalars and scratch included, is what a direct launch packs, what the
   nodes of the graph are given on *every* call, and what the audit compares with;
-- the key is all that decides code and launch shape: shape, strides, dtype and device of every tensor,
-  and the stream; the plan is fixed in a dispatcher;
+- the key is all that decides code and launch shape: shape, dtype and device of every tensor, and the
+  stream; strides follow from the shape, because only contiguous tensors at aligned addresses are
+  taken; the plan is fixed in a dispatcher;
 - scratch belongs to the entry, so two entries never share it, and one entry's launches are ordered;
 - a lock holds from the first parameter written to the launch.
 
@@ -17,6 +18,7 @@ memory of its own, and compares the bits.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 import torch
@@ -25,6 +27,7 @@ from torch import Tensor
 
 ENTRIES = 64
 ALIGNMENT = 16
+_described = attrgetter("shape", "dtype", "device")
 
 
 class Operation(Protocol):
@@ -58,12 +61,15 @@ class Entry:
 
 def addresses_of(tensors: Sequence[Tensor]) -> list[int]:
     """Return where each tensor's data starts."""
-    return [tensor.data_ptr() for tensor in tensors]
+    return list(map(Tensor.data_ptr, tensors))
 
 
 def torch_stream(device: torch.device) -> int:
-    """Return the handle of torch's current stream on `device`; 0 without a GPU."""
-    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    """Return the handle of torch's current stream on a tensor's `device`; 0 without a GPU.
+
+    Asked for as Triton does it: `torch.cuda.current_stream` makes an object of it first.
+    """
+    return torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
 
 
 class Dispatcher:
@@ -100,7 +106,7 @@ class Dispatcher:
         if not self.cache:
             self.launch_directly(tensors, scalars, stream)
             return
-        addresses = [tensor.data_ptr() for tensor in tensors]
+        addresses = addresses_of(tensors)
         with self._lock:
             entry = self._entry(tensors, addresses, scalars, stream)
             values = self.operation.values(addresses, scalars, entry.scratch_addresses)
@@ -119,10 +125,7 @@ class Dispatcher:
     # region: key
     def _key(self, tensors: Sequence[Tensor], stream: int) -> Hashable:
         """Return all that decides which code runs on what grid, and whose scratch it may use."""
-        return (
-            stream,
-            *[(tensor.shape, tensor.stride(), tensor.dtype, tensor.device) for tensor in tensors],
-        )
+        return (stream, *map(_described, tensors))
 
     # endregion
 
@@ -132,9 +135,12 @@ class Dispatcher:
         combined = 0
         for address in addresses:
             combined |= address
-        if combined % ALIGNMENT:  # kernels are compiled for aligned addresses, and no key has them
+        if combined % ALIGNMENT or not all(map(Tensor.is_contiguous, tensors)):
             self.operation.steps(tensors)  # raises, and says which tensor it is
-            raise ValueError(f"a tensor's address is no multiple of {ALIGNMENT}: pass a copy of it")
+            raise ValueError(
+                f"a tensor has gaps, or its address is no multiple of {ALIGNMENT}, and no key tells "
+                "that from others: pass a contiguous copy of it"
+            )
         key = self._key(tensors, stream)
         entry = self._entries.get(key)
         if entry is None:

@@ -47,21 +47,26 @@ class Launch:
         self.steps = tuple(steps)
         self.functions = [driver.CUfunction(step.function) for step in self.steps]
         self.arguments = [Arguments(step.layout) for step in self.steps]
+        self._writes = [arguments.write for arguments in self.arguments]
+        self._shapes = [  # all that a launch takes but the stream and what changes behind `pointer`
+            ((function, *step.grid, step.block, 1, 1, step.shared), arguments.pointer)
+            for step, function, arguments in zip(
+                self.steps, self.functions, self.arguments, strict=True
+            )
+        ]
 
     def write(self, values: Values) -> None:
         """Write every parameter of every step."""
-        for arguments, given in zip(self.arguments, values, strict=True):
-            arguments.write(given)
+        for write, given in zip(self._writes, values, strict=True):
+            write(given)
 
     def start(self, stream: int) -> None:
         """Start all steps on `stream` with what was written last."""
-        for step, function, arguments in zip(
-            self.steps, self.functions, self.arguments, strict=True
-        ):
-            status = self.driver.cuLaunchKernel(
-                function, *step.grid, step.block, 1, 1, step.shared, stream, arguments.pointer, 0
-            )
-            check(status)
+        launch = self.driver.cuLaunchKernel
+        for shape, pointer in self._shapes:
+            (status,) = launch(*shape, stream, pointer, 0)
+            if int(status):
+                check((status,))
 
 
 class PatchedGraph(Launch):
@@ -91,6 +96,7 @@ class PatchedGraph(Launch):
             self.nodes = find_nodes(driver, self.graph, self.steps)
         self.codes = [int(self._held(node).func) for node in self.nodes]
         self.executable = check(driver.cuGraphInstantiate(self.graph, 0))
+        self._nodes = list(zip(self.nodes, self.descriptions, strict=True))
 
     def _added(self) -> list[Any]:
         nodes: list[Any] = []
@@ -116,8 +122,11 @@ class PatchedGraph(Launch):
     # region: update
     def update(self) -> None:
         """Hand every node its parameters, all of them, from the buffer that was just written."""
-        for node, description in zip(self.nodes, self.descriptions, strict=True):
-            check(self.driver.cuGraphExecKernelNodeSetParams(self.executable, node, description))
+        set_node, executable = self.driver.cuGraphExecKernelNodeSetParams, self.executable
+        for node, description in self._nodes:
+            (status,) = set_node(executable, node, description)
+            if int(status):
+                check((status,))
 
     # endregion
 
@@ -130,7 +139,7 @@ class PatchedGraph(Launch):
         Raises StaleGraph, before anything is launched, for a node that is not the step that this
         call needs, or that holds another value.
         """
-        for node, description in zip(self.nodes, self.descriptions, strict=True):
+        for node, description in self._nodes:
             check(self.driver.cuGraphKernelNodeSetParams(node, description))
         wrong = list(self.differences(steps, values))
         if wrong:

@@ -87,13 +87,9 @@ class SplitK:
         check(*tensors)
         tokens, width = tensors[4].shape
         check_plan(self.plan, width)
-        split, reduce = self._loaded(width, tensors[0].device)
-        types = SPLIT_TYPES | {"arrived": I32} if self.last else SPLIT_TYPES
-        steps = [_step("split", split, (tokens, self.plan.splits, 1), types)]
-        if not self.last:
-            grid = (tokens * HEADS, CKV // SLICE, 1)
-            steps.append(_step("reduce", reduce, grid, REDUCE_TYPES))
-        return tuple(steps)
+        grids = (tokens, self.plan.splits, 1), (tokens * HEADS, CKV // SLICE, 1)
+        loaded = self._loaded(width, tensors[0].device)
+        return tuple(starting.step(grid) for starting, grid in zip(loaded, grids, strict=False))
 
     def scratch(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Return partial, partial_lse and arrived; the last is empty where nothing counts arrivals."""
@@ -120,11 +116,11 @@ class SplitK:
 
     # endregion
 
-    def kept(self, tensors: Sequence[Tensor]) -> tuple[Loaded, Loaded | None]:
+    def kept(self, tensors: Sequence[Tensor]) -> list[Loaded]:
         """Return the compiled kernels behind the steps."""
-        return self._loaded(tensors[4].shape[1], tensors[0].device)
+        return [each.loaded for each in self._loaded(tensors[4].shape[1], tensors[0].device)]
 
-    def _load_both(self, width: int, device: torch.device) -> tuple[Loaded, Loaded | None]:
+    def _load_both(self, width: int, device: torch.device) -> list["Starting"]:
         """Load both kernels for lists of `width`; all else that decides their code is checked."""
         made = functools.partial(torch.zeros, 16, device=device)
         bf16, f32, i32 = (
@@ -138,21 +134,39 @@ class SplitK:
         constants = (width, plan.splits, plan.block, plan.stages, plan.masks, self.last,
                      STOPS.index(plan.stop), HEADS, CKV, KPE, OPERAND)  # fmt: skip
         split = self._load(study._split, [*first, 0.5, *constants], plan.warps)
-        if self.last:
-            return split, None
-        second = [f32, f32, bf16, f32, plan.splits, HEADS, CKV, SLICE]
-        return split, self._load(study._reduce, second, REDUCE_WARPS)
+        types = SPLIT_TYPES | {"arrived": I32} if self.last else SPLIT_TYPES
+        found = [Starting.of("split", split, types)]
+        if not self.last:
+            second = [f32, f32, bf16, f32, plan.splits, HEADS, CKV, SLICE]
+            reduce = self._load(study._reduce, second, REDUCE_WARPS)
+            found.append(Starting.of("reduce", reduce, REDUCE_TYPES))
+        return found
 
 
-def _step(name: str, loaded: Loaded, grid: tuple[int, int, int], types: dict[str, str]) -> Step:
-    """Make a step; RuntimeError if Triton compiled the kernel for other parameters than we give."""
-    compiled = {key: type_ for key, type_ in loaded.signature.items() if type_ != "constexpr"}
-    if compiled != types:
-        raise RuntimeError(f"{name} was compiled for {compiled}: name its parameters in kernel.py")
-    return Step(name, loaded.function, grid, 32 * loaded.warps, loaded.shared, Layout.of(types))
+class Starting(NamedTuple):
+    """All of a step that is the same for every call of a kernel: all but its grid."""
+
+    name: str
+    loaded: Loaded
+    layout: Layout
+
+    @classmethod
+    def of(cls, name: str, loaded: Loaded, types: dict[str, str]) -> "Starting":
+        """Raise RuntimeError if Triton compiled the kernel for other parameters than we give."""
+        compiled = {key: type_ for key, type_ in loaded.signature.items() if type_ != "constexpr"}
+        if compiled != types:
+            raise RuntimeError(
+                f"{name} was compiled for {compiled}: name its parameters in kernel.py"
+            )
+        return cls(name, loaded, Layout.of(types))
+
+    def step(self, grid: tuple[int, int, int]) -> Step:
+        """Return the kernel on this grid."""
+        loaded = self.loaded
+        return Step(self.name, loaded.function, grid, 32 * loaded.warps, loaded.shared, self.layout)
 
 
 def outputs_for(q_nope: Tensor) -> list[Tensor]:
     """Allocate output bf16 [T, 16, 512] and lse fp32 [T, 16]."""
-    lse = torch.empty((len(q_nope), HEADS), dtype=torch.float32, device=q_nope.device)
+    lse = q_nope.new_empty((len(q_nope), HEADS), dtype=torch.float32)
     return [torch.empty_like(q_nope), lse]

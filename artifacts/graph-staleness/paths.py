@@ -60,7 +60,7 @@ class Prepared:
     def written(self, launch: Launch, inputs: Sequence[Tensor], scale: float) -> list[Tensor]:
         """Allocate outputs, write all parameters of a call into a launch, and return the outputs."""
         outputs = outputs_for(inputs[0])
-        addresses = [tensor.data_ptr() for tensor in (*inputs, *outputs)]
+        addresses = addresses_of((*inputs, *outputs))
         launch.write(self.operation.values(addresses, [scale], self.scratch_addresses))
         return outputs
 
@@ -154,17 +154,6 @@ def graph_updated(prepared: Prepared, *, captured: bool = False) -> Way:
     return way
 
 
-def update_alone(prepared: Prepared) -> Way:
-    """Setting every node, without a launch and without writing anything new."""
-    graph = PatchedGraph(prepared.driver, prepared.steps, prepared.values)
-
-    def way(*_: Any) -> Outputs:
-        graph.update()
-        return ()
-
-    return way
-
-
 def captured_updated(prepared: Prepared) -> Way:
     """The same with a graph that was captured and whose nodes were found in it."""
     return graph_updated(prepared, captured=True)
@@ -203,8 +192,10 @@ def torch_graph(prepared: Prepared) -> Way:
     return way
 
 
-def ways(machine: Machine, plan: Plan) -> dict[str, Way]:
-    """Return the ways that both plans are timed with."""
+def ways(machine: Machine, plan: Plan, *, by_torch: bool) -> dict[str, Way]:
+    """Return the ways that both plans are timed with; `by_torch` takes in torch's own graphs, which
+    need its allocator.
+    """
     made = {
         "Triton's launcher": by_triton,
         "direct launch": direct,
@@ -216,18 +207,6 @@ def ways(machine: Machine, plan: Plan) -> dict[str, Way]:
         "dispatcher, audited": lambda prepared: dispatched(prepared, audit_every=1),
         "dispatcher, cache off": lambda prepared: dispatched(prepared, cache=False),
     }
-    if torch.cuda.is_available():
+    if by_torch:
         made["torch's graph, inputs copied"] = torch_graph
-    return {name: once(machine, plan, make) for name, make in made.items()}
-
-
-def host_only_ways(machine: Machine, plan: Plan) -> dict[str, Way]:
-    """Return what has no time on the device of its own, or waits for the device."""
-    made = {
-        "update alone": update_alone,
-        "dispatcher, shadow each call": lambda prepared: dispatched(prepared, shadow_every=1),
-        "dispatcher, both every 64": lambda prepared: dispatched(
-            prepared, audit_every=64, shadow_every=64
-        ),
-    }
     return {name: once(machine, plan, make) for name, make in made.items()}

@@ -9,6 +9,7 @@ that splits are always weighed by a second kernel, which does not read a split w
 | branch | the body of the loop, loads included, where the block holds no row |
 | branch after loads | the mathematics, where the block holds no row; the loads stay outside the branch |
 | bound | the blocks after the last row of the split: the loop ends there |
+| late bound | as bound, but the queries are loaded while the list is on its way |
 | return | the whole split, if it holds no row: the program writes its lse, -inf, and is done |
 """
 
@@ -21,8 +22,8 @@ from shared.dsa import CKV, HEADS, KPE, LOG2_E, check
 from shared.splitk import OPERAND, SLICE
 from torch import Tensor
 
-EXITS = ("none", "branch", "branch after loads", "bound", "return")
-NONE, BRANCH, AFTER_LOADS, BOUND, RETURN = (tl.constexpr(each) for each in range(5))
+EXITS = ("none", "branch", "branch after loads", "return", "bound", "late bound")
+NONE, BRANCH, AFTER_LOADS, RETURN, BOUND, LATE_BOUND = (tl.constexpr(each) for each in range(6))
 INTERPRETED = triton.knobs.runtime.interpret
 
 
@@ -42,7 +43,7 @@ class Plan:
 @triton.jit
 def _before(listed, step, last, EXIT: tl.constexpr, INTERPRETED: tl.constexpr):
     """Stand in for the bound of the loop in the interpreter, whose loops know theirs beforehand."""
-    if EXIT == BOUND and INTERPRETED:
+    if EXIT >= BOUND and INTERPRETED:
         listed = tl.where(step < last, listed, -1)
     return listed
 
@@ -87,19 +88,23 @@ def _split(
     slot = (token * SPLITS + split) * HEADS + heads
     SHARE: tl.constexpr = WIDTH // SPLITS
     mine = indices + token * WIDTH + split * SHARE
-    CUT: tl.constexpr = EXIT == BOUND and not INTERPRETED
+    CUT: tl.constexpr = EXIT >= BOUND and not INTERPRETED
     # region: exits before the loop
     last = SHARE
-    if EXIT >= BOUND:
+    if EXIT >= RETURN:
         places = tl.arange(0, SHARE)
-        last = tl.max(tl.where(tl.load(mine + places) >= 0, places + 1, 0), 0)
-        if EXIT == RETURN and last == 0:
-            tl.store(partial_lse + slot, tl.full((HEADS,), float("-inf"), tl.float32))
-            return
-    # endregion
+        part = tl.load(mine + places)
+        if EXIT != LATE_BOUND:
+            last = tl.max(tl.where(part >= 0, places + 1, 0), 0)
+    if EXIT == RETURN and last == 0:
+        tl.store(partial_lse + slot, tl.full((HEADS,), float("-inf"), tl.float32))
+        return
     head_rows = token * HEADS + heads
     qn = tl.load(q_nope + head_rows[:, None] * CKV + columns[None, :]).to(OPERAND)
     qp = tl.load(q_pe + head_rows[:, None] * KPE + tails[None, :]).to(OPERAND)
+    if EXIT == LATE_BOUND:
+        last = tl.max(tl.where(part >= 0, places + 1, 0), 0)
+    # endregion
     most = tl.full((HEADS,), float("-inf"), tl.float32)
     total = tl.zeros((HEADS,), tl.float32)
     found = tl.zeros((HEADS, CKV), tl.float32)

@@ -1,9 +1,11 @@
 """Reproduce every number of the entry on looking at index lists first: one GPU, about a minute.
 
-First what the lists look like, family by family. Then five ways to leave padding out, each with the
-code that Triton made of it. Last a ratio over plain PyTorch, for its spread from process to process.
+First what the lists look like, family by family. Then six ways to leave padding out, each with the
+code that Triton made of it, and what a branch costs where it changes nothing else. Last a ratio over
+plain PyTorch, for its spread from process to process.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -30,8 +32,15 @@ PLANS = {
     "branch": Plan("branch"),
     "branch after loads": Plan("branch after loads"),
     "bound": Plan("bound"),
+    "late bound": Plan("late bound"),
     "return": Plan("return"),
     "no exit, no pipeline": Plan("none", stages=1),
+}
+# Pairs that differ in the branch and in nothing else: neither has a pipeline to lose, or both keep it.
+BRANCH_ALONE = {
+    "branch, no pipeline": Plan("branch", stages=1),  # to "no exit, no pipeline"
+    "no exit, 8 warps": Plan("none", warps=8),
+    "branch after loads, 8 warps": Plan("branch after loads", stages=2, warps=8),
 }
 TINY = {"block": 16, "splits": 2}
 TINY_WIDTH, TINY_PAGES = 64, 40
@@ -47,23 +56,24 @@ def reproduce(run):
     for tokens in run.sizes(full=[64], tiny=[]):
         exits(run, contest_like, tokens, family="contest-like", tokens=tokens)
     for tokens in run.sizes(full=[1, 8, 64], tiny=[]):
-        exits(run, uniform, tokens, family="uniform", tokens=tokens)
+        more = BRANCH_ALONE if tokens < 64 else {}
+        exits(run, uniform, tokens, PLANS | more, family="uniform", tokens=tokens)
     spread(run)
-    if run.on_gpu:
+    if not run.tiny:
         lists = uniform(1, run.seed, device=run.device)
-        facts_of_the_code(run, PLANS, problem(lists.indices, run.seed))
+        facts_of_the_code(run, PLANS | BRANCH_ALONE, problem(lists.indices, run.seed))
 
 
 def sizes_of(run) -> dict:
-    """How long a list is, and from how many rows: small where Triton's interpreter runs."""
-    if run.on_gpu:
-        return {"rows": PAGES * 64, "width": WIDTH}
-    return {"rows": TINY_PAGES * 64, "width": TINY_WIDTH}
+    """How long a list is, and from how many rows."""
+    if run.tiny:
+        return {"rows": TINY_PAGES * 64, "width": TINY_WIDTH}
+    return {"rows": PAGES * 64, "width": WIDTH}
 
 
 def tolerance(run) -> float:
     """Return the limit of the error; Triton's interpreter cuts to bf16 where a GPU rounds."""
-    return 5e-3 if run.on_gpu else 1e-2
+    return 1e-2 if run.tiny else 5e-3
 
 
 def lists_of(run, make, about, seed) -> Lists:
@@ -71,14 +81,11 @@ def lists_of(run, make, about, seed) -> Lists:
 
 
 # region: exits
-def exits(run, make, about, **workload):
+def exits(run, make, about, plans=PLANS, **workload):
     """Time every way to leave padding out on the lists of one family."""
-    pages = PAGES if run.on_gpu else TINY_PAGES
-    small = {} if run.on_gpu else TINY
-    subjects = {
-        name: partial(attend, plan=Plan(plan.exit, stages=plan.stages, **small))
-        for name, plan in PLANS.items()
-    }
+    pages = TINY_PAGES if run.tiny else PAGES
+    small = TINY if run.tiny else {}
+    subjects = {name: partial(attend, plan=replace(plan, **small)) for name, plan in plans.items()}
     first = run.seed * CASES_A_PROCESS
     drawn = [lists_of(run, make, about, first + number) for number in range(CASES_A_PROCESS)]
     run.compare(
@@ -103,7 +110,7 @@ def families(run):
         named = {
             name: lists_of(run, family, tokens, seed)
             for name, family in FAMILIES.items()
-            if run.on_gpu or name in ("contest-like", "contiguous", "uniform", "shared")
+            if not run.tiny or name in ("contest-like", "contiguous", "uniform", "shared")
         }
         base = named["contest-like"]
         named |= {
@@ -160,8 +167,8 @@ def public_lists(run):
 
 def spread(run):
     """Time the study kernel over plain PyTorch, for how far that ratio moves between processes."""
-    case, small = (14, {}) if run.on_gpu else (1, TINY)
-    pages = PAGES if run.on_gpu else TINY_PAGES
+    case, small = (1, TINY) if run.tiny else (14, {})
+    pages = TINY_PAGES if run.tiny else PAGES
     run.compare(
         subjects={"plain PyTorch": eager, "no exit": partial(attend, plan=Plan(**small))},
         reference=reference,

@@ -6,7 +6,8 @@ on the multiply-add units,
 
     2^x = 2^n · p(x - n),  n = floor(x),  p a cubic with p(0) = 1 and p(1) = 2   (fitted, error about 1e-4)
 
-TAIL says whether the 64-wide part of the keys is loaded and multiplied.
+TAIL says what becomes of the 64-wide part of the keys: 0, it is neither loaded nor multiplied; 1, all as it
+should be; 2, it is loaded and multiplied, but from row mod 64, so that hardly any of it comes from memory.
 """
 
 import torch
@@ -17,6 +18,7 @@ from shared.splitk import OPERAND, SLICE, Plan, _reduce, _split, check_plan
 from torch import Tensor
 
 EXPONENTIALS = ("exp2", "exp", "polynomial")
+TAILS = ("none", "whole", "near")
 
 
 # region: polynomial
@@ -72,8 +74,10 @@ def _split_arithmetic(
         valid = listed >= 0
         row = tl.where(valid, listed, 0).to(tl.int64)
         kc = tl.load(ckv + row[:, None] * CKV + columns[None, :], valid[:, None], 0.0).to(OPERAND)
+        tail_row = row & 63 if TAIL == 2 else row
         if TAIL:
-            kp = tl.load(kpe + row[:, None] * KPE + tails[None, :], valid[:, None], 0.0).to(OPERAND)
+            kp = tl.load(kpe + tail_row[:, None] * KPE + tails[None, :], valid[:, None], 0.0)
+            kp = kp.to(OPERAND)
         logits = tl.dot(qn, kc.T)
         if TAIL:
             logits = tl.dot(qp, kp.T, logits)
@@ -103,7 +107,7 @@ def attend(
     *,
     plan: Plan,
     exponential: str = "exp2",
-    tail: bool = True,
+    tail: str = "whole",
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16]; ValueError for what it cannot take."""
     check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
@@ -117,7 +121,7 @@ def attend(
     _split_arithmetic[tokens, plan.splits](
         q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, partial, partial_lse,
         sm_scale if exponential == "exp" else sm_scale * LOG2_E,
-        width, plan.splits, plan.block, plan.stages, kind, tail,
+        width, plan.splits, plan.block, plan.stages, kind, TAILS.index(tail),
         HEADS, CKV, KPE, OPERAND, LOG2_E, num_warps=plan.warps,
     )  # fmt: skip
     _reduce[tokens * HEADS, CKV // SLICE](
@@ -153,3 +157,16 @@ def split_alone(
         HEADS, CKV, KPE, OPERAND, num_warps=plan.warps,
     )  # fmt: skip
     return partial, partial_lse
+
+
+def weigh(partial: Tensor, partial_lse: Tensor) -> tuple[Tensor, Tensor]:
+    """Start the study kernel's reduction alone: fp32 [T, splits, 16, 512] and [T, splits, 16] to bf16
+    [T, 16, 512] and fp32 [T, 16].
+    """
+    tokens, splits = partial.shape[:2]
+    output = partial.new_empty((tokens, HEADS, CKV), dtype=torch.bfloat16)
+    lse = partial.new_empty((tokens, HEADS))
+    _reduce[tokens * HEADS, CKV // SLICE](
+        partial, partial_lse, output, lse, splits, HEADS, CKV, SLICE, num_warps=4
+    )
+    return output, lse

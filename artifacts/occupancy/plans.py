@@ -6,10 +6,8 @@
 from dataclasses import replace
 
 from shared.splitk import Plan
+from shared.splitk_code import BLOCK_BYTES, MULTIPROCESSOR_BYTES, RESERVED_BYTES
 
-MULTIPROCESSOR_BYTES = 233472  # shared memory of a multiprocessor of an H200: 228 KiB
-BLOCK_BYTES = 232448  # most that one block may have
-RESERVED_BYTES = 1024  # the driver's share of each block
 GRAIN = 128
 
 REPORT = Plan(block=128, stages=3, splits=2, warps=8)

@@ -8,11 +8,13 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from compiled import compile_all, compile_plan, padded, resident_blocks
-from kernel import EXPONENTIALS, attend, split_alone
+from compiled import padded, resident_blocks
+from kernel import EXPONENTIALS, attend, split_alone, weigh
 from plans import DEEP, SMALL, held, padded_bytes, report, side_by_side
+from reference import weighed
 from shared import dsa, dsa_lists
 from shared.splitk import Plan, splitk
+from shared.splitk_code import of_each, shared_bytes
 
 TOLERANCE = 5e-3
 TOLERANCE_INTERPRETED = 1e-2  # the interpreter cuts to bfloat16 and does not round
@@ -20,6 +22,7 @@ SAMPLES = 11
 TINY = Plan(block=16, stages=2, splits=2)
 FULL_WAVES = 99  # tokens, of 16 splits: 1584 blocks are twelve to each of 132 multiprocessors
 EVEN_WAVES = 66  # tokens, of 8 splits: 528 blocks are four to each
+HELD = replace(SMALL, splits=16)
 
 # region: counters
 COUNTERS = [
@@ -38,6 +41,11 @@ COUNTERS = [
     "launch__registers_per_thread",
     "launch__occupancy_limit_shared_mem",
     "launch__occupancy_limit_registers",
+    "smsp__average_warp_latency_per_inst_issued.ratio",
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio",
 ]
 # endregion
 
@@ -47,14 +55,17 @@ def reproduce(run):
     if not run.tiny:
         plans = [*side_by_side(4).values(), *side_by_side(64).values()]
         plans += [plan for plan, _ in held().values()]
-        compile_all([*plans, replace(SMALL, splits=16)])
+        of_each([*plans, HELD], shared_bytes)
         describe(run)
     for tokens in run.sizes(full=[4, 64], tiny=[2]):
         compare_plans(run, tokens)
     for tokens in run.sizes(full=[64, FULL_WAVES], tiny=[]):
         hold_back(run, tokens)
     if not run.tiny:
+        hold_back_same_rows(run)
         hold_buffers(run)
+    for splits in run.sizes(full=[2, 8, 16], tiny=[2]):
+        reduce_alone(run, splits)
     for tokens in run.sizes(full=[4, 64], tiny=[2]):
         change_exponential(run, tokens)
         skip_tail(run, tokens)
@@ -65,7 +76,7 @@ def describe(run):
     """Record the shared memory of the report's plan and of the others, as they were compiled."""
     plans = {"report's plan": report(64), "two buffers": DEEP, "small": SMALL}
     for name, plan in plans.items():
-        shared = compile_plan(plan).metadata.shared
+        shared = shared_bytes(plan)
         run.count("shared_bytes", shared, unit="B", subject=name)
         run.count("resident_blocks", resident_blocks(plan, shared), unit="blocks", subject=name)
 
@@ -75,20 +86,20 @@ def sizes_of(run) -> tuple[int, int]:
     return run.sizes(full=[(dsa.PAGES, dsa.WIDTH)], tiny=[(2, 32)])[0]
 
 
-def inputs(run, tokens: int, seed: int) -> dsa.Problem:
+def inputs(run, tokens: int, seed: int, family=dsa_lists.uniform) -> dsa.Problem:
     """Draw a problem with full lists of random rows."""
     pages, width = sizes_of(run)
-    lists = dsa_lists.uniform(tokens, seed, rows=pages * dsa.PAGE, width=width, device=run.device)
+    lists = family(tokens, seed, rows=pages * dsa.PAGE, width=width, device=run.device)
     return dsa.problem(lists.indices, seed, pages)
 
 
-def shared_arguments(run, tokens: int, experiment: str) -> dict:
+def shared_arguments(run, tokens: int, experiment: str, family=dsa_lists.uniform) -> dict:
     """Return what every comparison over full lists of random rows has in common."""
     pages, width = sizes_of(run)
-    lists = dsa_lists.uniform(tokens, 0, rows=pages * dsa.PAGE, width=width, device=run.device)
+    lists = family(tokens, 0, rows=pages * dsa.PAGE, width=width, device=run.device)
     return {
         "reference": dsa.reference,
-        "inputs": lambda seed: inputs(run, tokens, seed),
+        "inputs": lambda seed: inputs(run, tokens, seed, family),
         "tolerance": TOLERANCE_INTERPRETED if run.tiny else TOLERANCE,
         "traffic": lists.bytes,
         "samples": SAMPLES,
@@ -108,14 +119,24 @@ def compare_plans(run, tokens: int):
 
 def hold_back(run, tokens: int):
     """Time one binary with one to four of its blocks on a multiprocessor at once."""
-    plan, subjects = replace(SMALL, splits=16), {}
+    subjects = {}
     for blocks in (1, 2, 3, 4):
         name = "1 block" if blocks == 1 else f"{blocks} blocks"
         shared = padded_bytes(blocks)
-        subjects[name] = partial(padded, plan=plan, shared=shared)
-        found = resident_blocks(plan, shared)
+        subjects[name] = partial(padded, plan=HELD, shared=shared)
+        found = resident_blocks(HELD, shared)
         run.count("resident_blocks", found, unit="blocks", subject=name, tokens=tokens)
     run.compare(subjects=subjects, **shared_arguments(run, tokens, "held_back"))
+
+
+def hold_back_same_rows(run):
+    """Time the same binary where all tokens list the same rows, which the L2 holds after the first."""
+    subjects = {
+        name: partial(padded, plan=HELD, shared=padded_bytes(blocks))
+        for name, blocks in {"1 block, same rows": 1, "4 blocks, same rows": 4}.items()
+    }
+    family = dsa_lists.shared
+    run.compare(subjects=subjects, **shared_arguments(run, FULL_WAVES, "held_back", family))
 
 
 def hold_buffers(run):
@@ -129,6 +150,27 @@ def hold_buffers(run):
     run.compare(subjects=subjects, **shared_arguments(run, EVEN_WAVES, "buffers"))
 
 
+def reduce_alone(run, splits: int):
+    """Time the reduction of 64 tokens by itself, over parts that the L2 still has."""
+    tokens = run.sizes(full=[64], tiny=[2])[0]
+
+    def drawn(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+        generator = torch.Generator(run.device).manual_seed(seed)
+        options = {"device": run.device, "generator": generator}
+        shape = (tokens, splits, dsa.HEADS)
+        return torch.randn((*shape, dsa.CKV), **options), torch.randn(shape, **options)
+
+    run.compare(
+        subjects={"reduction": weigh},
+        reference=weighed,
+        inputs=drawn,
+        tolerance=TOLERANCE,
+        cache="warm",
+        samples=SAMPLES,
+        splits=splits,
+    )
+
+
 def change_exponential(run, tokens: int):
     """Time the report's plan with each way to compute a weight from a score."""
     plan = TINY if run.tiny else report(tokens)
@@ -139,9 +181,9 @@ def change_exponential(run, tokens: int):
 
 
 def skip_tail(run, tokens: int):
-    """Time the report's plan with and without the 64-wide part of the keys.
+    """Time the report's plan with and without the 64-wide part of the keys, and with one from near.
 
-    The queries' 64-wide part is zero here, so that both have the same answer, and the reference with them.
+    The queries' 64-wide part is zero here, so that all have the same answer, and the reference with them.
     """
     plan = TINY if run.tiny else report(tokens)
 
@@ -149,7 +191,7 @@ def skip_tail(run, tokens: int):
         drawn = inputs(run, tokens, seed)
         return drawn._replace(q_pe=torch.zeros_like(drawn.q_pe))
 
-    subjects = {"whole keys": True, "without the tail": False}
+    subjects = {"whole keys": "whole", "without the tail": "none", "tail from near": "near"}
     arguments = shared_arguments(run, tokens, "tail") | {"inputs": tailless, "traffic": None}
     run.compare(
         subjects={name: partial(attend, plan=plan, tail=tail) for name, tail in subjects.items()},

@@ -16,6 +16,7 @@ from shared.splitk import Plan, splitk
 from torch import Tensor
 
 GIVEN, FIRST, LAST = range(3)
+OFF_AT_MOST = 1e-2
 Attend = Callable[..., tuple[Tensor, Tensor]]
 
 
@@ -69,6 +70,12 @@ def subjects_of(plan: Plan, *, padded: bool, graphs: bool) -> dict[str, Callable
             "sorted in the graph": Captured(found["sorted in the call"]),
         }
     return found
+
+
+def wrong_tokens(output: Tensor, answer: Tensor) -> int:
+    """Count the tokens whose output is off by more than a hundredth of its length, or NaN."""
+    gap = (output.double() - answer).flatten(1).norm(dim=1) / answer.flatten(1).norm(dim=1)
+    return int((~(gap <= OFF_AT_MOST)).sum())
 
 
 def imbalance(indices: Tensor, splits: int) -> float:

@@ -12,12 +12,12 @@
 //   weights  of a row and four heads in a thread; the maximum is agreed on through shared memory
 //   output   Oᵀ [512 columns, 16 heads] += Kcᵀ Pᵀ from the same chunks, read the other way round
 //
-// What a block found stays in its shared memory, as bf16 (other blocks read it at some 14 bytes a cycle,
-// so half the bytes are half the time); the blocks of a cluster weigh it together in float32, one
-// CLUSTER-th of the columns each. Where a token has several clusters (GROUPS), their sums go to memory in
-// float32, and the block that arrives last adds them.
+// The blocks of a cluster weigh together what they found, in float32, one CLUSTER-th of the columns each:
+// a block sends every other its columns, as bf16, by asynchronous stores that a barrier of the receiver
+// counts in, so that nobody waits for an answer and a block may end when it has sent. Where a token has
+// several clusters (GROUPS), their sums go to memory in float32, and the block that arrives last adds them.
 //
-// Macros: SPLITS CLUSTER TILE STAGES RESIDENT WIDTH SHARED
+// Macros: SPLITS CLUSTER TILE STAGES RESIDENT WIDTH SHARED, and TRACE
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
@@ -26,8 +26,10 @@ constexpr u32 HEADS = 16, CKV = 512, KPE = 64;
 constexpr u32 WARPS = 4, THREADS = 32 * WARPS;          // that compute; as many fetch
 constexpr u32 GROUPS = SPLITS / CLUSTER;
 constexpr u32 SHARE = WIDTH / SPLITS;                   // places of the list that a block looks at
-constexpr u32 PLACES = SHARE < THREADS ? 1 : SHARE / THREADS;  // of the list, a thread
-constexpr u32 GRANULE = PLACES < 8 ? 8 : PLACES;        // neighbouring places that stay in one block
+constexpr bool SHORT = SHARE <= 256;                    // a warp looks at all of it
+constexpr u32 LOOKERS = SHORT ? 32 : THREADS;
+constexpr u32 PLACES = SHARE < LOOKERS ? 1 : SHARE / LOOKERS;  // of the list, a thread
+constexpr u32 GRANULE = SHORT || PLACES < 8 ? 8 : PLACES;      // neighbouring places that stay in one block
 constexpr u32 CHUNKS = 9, VALUES = 8;                   // chunks of 64 columns; the first eight are values
 constexpr u32 SWIZZLED = 128;                           // bytes of a row in a chunk
 constexpr u32 SLICE = CKV / CLUSTER, SHARERS = THREADS / HEADS;  // columns of a block of the cluster, by 8 threads a head
@@ -39,20 +41,35 @@ static_assert(SPLITS % CLUSTER == 0 && WIDTH % SPLITS == 0, "whole clusters, who
 static_assert(SHARE >= 8 && (SHARE % GRANULE == 0 || SHARE < GRANULE), "shares are whole granules");
 static_assert(TILE == 32 || TILE == 64, "the matrix unit takes 64 rows");
 static_assert(SPANS >= 1, "a thread weighs at least four columns");
+static_assert(GROUPS == 1 || CLUSTER > 1, "the blocks of a token are clusters, or one");
 
 #define NOTHING (-__int_as_float(0x7f800000))  // the maximum of no logits: minus infinity
+
+// With TRACE a block writes down in which cycle, counted from its start, its first thread passed each mark.
+#ifdef TRACE
+constexpr u32 MARKS = 8;
+#define TRACED , u32 *trace, u32 started
+#define TRACING , trace, started
+#define MARK(nth) \
+    if (threadIdx.x == 0) trace[blockIdx.x * MARKS + nth] = (u32)clock64() - started
+#else
+#define TRACED
+#define TRACING
+#define MARK(nth)
+#endif
 
 struct Shared {
     alignas(1024) char ring[STAGES][CHUNKS][TILE][SWIZZLED];
     alignas(1024) char queries[CHUNKS][HEADS][SWIZZLED];
     alignas(1024) char weights[HEADS][SWIZZLED];
     float maxima[2][WARPS][HEADS];
-    float2 sums[CLUSTER][HEADS];  // maximum (base 2) and sum of weights of every block of the cluster
+    alignas(16) char received[CLUSTER == 1 ? 1 : CLUSTER][HEADS][CLUSTER == 1 ? 16 : 2 * SLICE];  // this block's columns, from every block of the cluster
+    float2 sums[CLUSTER][HEADS];                           // and their maxima (base 2) and sums of weights
     float partial_sums[WARPS][HEADS];
     int rows[SHARE];
     u32 counts[WARPS];
     u32 last;
-    alignas(8) u64 arrived[STAGES], freed[STAGES], asked;
+    alignas(8) u64 arrived[STAGES], freed[STAGES], asked, all_there;
 };
 
 static_assert(sizeof(Shared) <= SHARED, "the host asks for enough shared memory");
@@ -62,6 +79,13 @@ __device__ inline u32 address(const void *pointer) { return (u32)__cvta_generic_
 __device__ inline void wait_for(u32 barrier, u32 parity) {
     asm volatile("{\n.reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(barrier), "r"(parity) : "memory");
+}
+
+// The same for what other blocks of the cluster have stored.
+__device__ inline void wait_for_cluster(u32 barrier, u32 parity) {
+    asm volatile("{\n.reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again;\n}" :: "r"(barrier), "r"(parity) : "memory");
 }
 
@@ -101,18 +125,38 @@ __device__ inline u32 pair(float low, float high) {
 
 __device__ inline float zero_if_empty(float maximum) { return maximum == NOTHING ? 0.f : maximum; }
 
-// This thread's places of the list. Granules of the list go round the splits, so that a short list
+// The places of the list that a block looks at: granules of it go round the splits, so that a short list
 // still feeds them all.
-__device__ inline void load_places(int (&mine)[PLACES], const int *indices, u32 split) {
-#pragma unroll
-    for (u32 nth = 0; nth < PLACES; ++nth) {
-        const u32 own = threadIdx.x * PLACES + nth;
-        const u32 place = own / GRANULE * (GRANULE * SPLITS) + split * GRANULE + own % GRANULE;
-        mine[nth] = own < SHARE ? __ldg(indices + place) : -1;
-    }
+__device__ inline int load_place(const int *indices, u32 split, u32 own) {
+    return own < SHARE ? __ldg(indices + own / GRANULE * (GRANULE * SPLITS) + split * GRANULE + own % GRANULE) : -1;
 }
 
-// Write down the rows that this block attends to, in the order of the list; returns how many.
+// How many rows of a tile a warp fetches, a multiple of four, if so many rows are left: those of 16 that would all be
+// zeros are not touched.
+__device__ inline u32 quarter_of(u32 left) { return min(TILE, left + 15) / 16 * (16 / WARPS); }
+
+// A short share: every warp looks at all of it, and none waits for another. Returns how many rows there are; a warp that
+// fetches writes down those of its own quarter of each tile, in the order of the list.
+__device__ inline u32 write_own_rows(Shared &shared, const int (&mine)[PLACES], u32 fetcher) {
+    const u32 lane = threadIdx.x % 32;
+    u32 total = 0;
+#pragma unroll
+    for (u32 nth = 0; nth < PLACES; ++nth) total += __popc(__ballot_sync(0xffffffffu, mine[nth] >= 0));
+    if (fetcher < WARPS) {
+        u32 before = 0;
+#pragma unroll
+        for (u32 nth = 0; nth < PLACES; ++nth) {
+            const u32 present = __ballot_sync(0xffffffffu, mine[nth] >= 0);
+            const u32 at = before + __popc(present & ((1u << lane) - 1)), tile = at / TILE * TILE;
+            if (mine[nth] >= 0 && (at - tile) / quarter_of(total - tile) == fetcher) shared.rows[at] = mine[nth];
+            before += __popc(present);
+        }
+        __syncwarp();
+    }
+    return total;
+}
+
+// A long share: the warps that compute divide it, PLACES neighbouring places a thread.
 __device__ inline u32 write_rows(Shared &shared, const int (&mine)[PLACES]) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     u32 valid = 0;
@@ -141,27 +185,28 @@ __device__ inline u32 write_rows(Shared &shared, const int (&mine)[PLACES]) {
 }
 
 // region: fetch
-// Ask for COUNT rows from `first` on, of a tile or of the queries, as one warp; rows from `valid` on are zeros.
-template <u32 COUNT, u32 ROWS, class RowOf>
-__device__ inline void fetch(char (*chunks)[ROWS][SWIZZLED], const char *ckv, const char *kpe, u32 first, u32 valid,
+// Ask for `count` rows from `first` on, at most 16 and whole fours, of a tile or of the queries, as one warp. Rows from
+// `valid` on are zeros. `row_of(n)` says which row of the caches the n-th is.
+template <u32 ROWS, class RowOf>
+__device__ inline void fetch(char (*chunks)[ROWS][SWIZZLED], const char *ckv, const char *kpe, u32 first, u32 count, u32 valid,
                              RowOf row_of) {
-    const u32 lane = threadIdx.x % 32, base = address(chunks);
-    const u32 mine = first + lane % COUNT < valid ? row_of(first + lane % COUNT) : 0;
-    const auto copy = [&](u32 chunk, u32 row, u32 piece, const char *from) {
-        const u32 to = base + (chunk * ROWS + row) * SWIZZLED + (piece ^ row % 8) * 16;
+    const u32 lane = threadIdx.x % 32, base = address(chunks) + lane / 8 * ROWS * SWIZZLED;
+    const u32 own = first + lane % 16, mine = lane % 16 < count && own < valid ? row_of(own) : 0;
+    const auto copy = [&](u32 to, u32 row, const char *from) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                     :: "r"(to), "l"(from), "r"(row < valid ? 16u : 0u) : "memory");
+                     :: "r"(to + row * SWIZZLED + (lane % 8 ^ row % 8) * 16), "l"(from), "r"(row < valid ? 16u : 0u) : "memory");
     };
+#pragma unroll 1
+    for (u32 four = 0; four < count; four += 4) {
 #pragma unroll
-    for (u32 nth = 0; nth < COUNT; ++nth) {
-        const char *from = ckv + (u64)__shfl_sync(0xffffffffu, mine, nth) * 2 * CKV + lane * 16;
-        copy(lane / 8, first + nth, lane % 8, from);
-        copy(lane / 8 + 4, first + nth, lane % 8, from + CKV);
-    }
-#pragma unroll
-    for (u32 nth = 0; nth < COUNT; nth += 4) {
-        const u32 row = nth + lane / 8;
-        copy(CHUNKS - 1, first + row, lane % 8, kpe + (u64)__shfl_sync(0xffffffffu, mine, row) * 2 * KPE + lane % 8 * 16);
+        for (u32 nth = 0; nth < 4; ++nth) {
+            const u32 row = first + four + nth;
+            const char *from = ckv + (u64)__shfl_sync(0xffffffffu, mine, four + nth) * 2 * CKV + lane * 16;
+            copy(base, row, from);
+            copy(base + 4 * ROWS * SWIZZLED, row, from + CKV);
+        }
+        const u32 tail = four + lane / 8;
+        copy(address(chunks[CHUNKS - 1]), first + tail, kpe + (u64)__shfl_sync(0xffffffffu, mine, tail) * 2 * KPE + lane % 8 * 16);
     }
 }
 
@@ -169,15 +214,15 @@ __device__ inline void count_in(u64 &barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(address(&barrier)) : "memory");
 }
 
-// Keep the ring full: a warp fetches a quarter of each tile; of 16 rows that would all be zeros none is touched.
+// Keep the ring full: each warp fetches a quarter of each tile.
 __device__ inline void fetch_all(Shared &shared, const char *ckv, const char *kpe, u32 count) {
-    constexpr u32 QUARTER = TILE / WARPS;
-    const u32 first = (threadIdx.x / 32 - WARPS) * QUARTER, tiles = (count + TILE - 1) / TILE;
+    const u32 fetcher = threadIdx.x / 32 - WARPS, tiles = (count + TILE - 1) / TILE;
+#pragma unroll 1
     for (u32 tile = 0; tile < tiles; ++tile) {
-        const u32 slot = tile % STAGES, valid = count - tile * TILE;
+        const u32 slot = tile % STAGES, valid = count - tile * TILE, quarter = quarter_of(valid);
         if (tile >= STAGES) wait_for(address(&shared.freed[slot]), (tile / STAGES - 1) & 1);
-        if (first / 16 * 16 < valid)
-            fetch<QUARTER>(shared.ring[slot], ckv, kpe, first, valid, [&](u32 nth) { return (u32)shared.rows[tile * TILE + nth]; });
+        fetch(shared.ring[slot], ckv, kpe, fetcher * quarter, quarter, valid,
+              [&](u32 nth) { return (u32)shared.rows[tile * TILE + nth]; });
         count_in(shared.arrived[slot]);
     }
 }
@@ -189,15 +234,14 @@ __device__ inline u64 operand(const void *pointer) {
     return (u64)(address(pointer) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-// sum [64, 16] (+)= a b for 16 products each; FLIPPED: `a` lies with its columns as rows.
+// sum [64, 16] += a b for 16 products each; FLIPPED: `a` lies with its columns as rows.
 template <u32 FLIPPED>
-__device__ inline void multiply(float (&sum)[8], u64 a, u64 b, u32 add) {
-    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %10, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, adds, 1, 1, %11, 0;\n}"
+__device__ inline void multiply(float (&sum)[8], u64 a, u64 b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, 1, 1, 1, %10, 0;"
                  : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]), "+f"(sum[6]),
                    "+f"(sum[7])
-                 : "l"(a), "l"(b), "r"(add), "n"(FLIPPED));
+                 : "l"(a), "l"(b), "n"(FLIPPED));
 }
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -274,7 +318,7 @@ __device__ inline void weigh_tile(Own &own, Shared &shared, float (&logits)[8], 
 }
 // endregion
 
-__device__ inline void attend(Own &own, Shared &shared, u32 count, float scale) {
+__device__ inline void attend(Own &own, Shared &shared, u32 count, float scale TRACED) {
     const u32 tiles = (count + TILE - 1) / TILE;
     wait_for(address(&shared.asked), 0);
     const u64 queries = operand(shared.queries), weights = operand(shared.weights);
@@ -282,24 +326,29 @@ __device__ inline void attend(Own &own, Shared &shared, u32 count, float scale) 
         const u32 slot = tile % STAGES, valid = count - tile * TILE;
         const u64 rows = operand(shared.ring[slot]);
         wait_for(address(&shared.arrived[slot]), tile / STAGES & 1);
+        if (tile == 0) MARK(1);
         show_matrix_unit();
-        float logits[8];
+        float logits[8] = {};
         begin_products();
+#pragma unroll 3
+        for (u32 chunk = 0; chunk < CHUNKS; ++chunk)
 #pragma unroll
-        for (u32 step = 0; step < CHUNKS * 4; ++step)
-            multiply<0>(logits, rows + (step / 4 * TILE * SWIZZLED + step % 4 * 32) / 16,
-                        queries + (step / 4 * HEADS * SWIZZLED + step % 4 * 32) / 16, step > 0);
+            for (u32 step = 0; step < 4; ++step)
+                multiply<0>(logits, rows + (chunk * TILE * SWIZZLED + step * 32) / 16,
+                            queries + (chunk * HEADS * SWIZZLED + step * 32) / 16);
         end_products();
+        if (tile == 0) MARK(2);
         weigh_tile(own, shared, logits, tile, count, scale);
+        if (tile == 0) MARK(3);
         begin_products();
+        const u32 steps = min(TILE, valid + 15) / 16;
+#pragma unroll 1
+        for (u32 step = 0; step < steps; ++step)
 #pragma unroll
-        for (u32 step = 0; step < TILE / 16; ++step)
-            if (step * 16 < valid) {
-#pragma unroll
-                for (u32 chunk = 0; chunk < VALUES; ++chunk)
-                    multiply<1>(own.found[chunk], rows + (chunk * TILE + step * 16) * SWIZZLED / 16, weights + step * 32 / 16, 1);
-            }
+            for (u32 chunk = 0; chunk < VALUES; ++chunk)
+                multiply<1>(own.found[chunk], rows + (chunk * TILE + step * 16) * SWIZZLED / 16, weights + step * 32 / 16);
         end_products();
+        if (tile == 0) MARK(4);
         if (threadIdx.x % 32 == 0) arrive(address(&shared.freed[slot]));
     }
 }
@@ -310,111 +359,97 @@ __device__ inline u32 in_block(u32 own_address, u32 rank) {
     return there;
 }
 
-// COLUMNS neighbouring numbers of another block's outputs, two in a word.
-struct Span {
-    u32 words[COLUMNS / 2];
-};
-
-__device__ inline Span remote(u32 from) {
-    Span span;
-    if constexpr (COLUMNS == 8)
-        asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(span.words[0]), "=r"(span.words[1]), "=r"(span.words[2]), "=r"(span.words[3]) : "r"(from) : "memory");
-    else
-        asm volatile("ld.shared::cluster.v2.b32 {%0, %1}, [%2];" : "=r"(span.words[0]), "=r"(span.words[1]) : "r"(from) : "memory");
-    return span;
-}
-
 // What a thread has of the answer of a cluster, or of a token.
 struct Weighed {
     float columns[SPANS][COLUMNS] = {};
     float2 sums = {NOTHING, 0.f};
 };
 
-// region: show
-// Put the outputs of this block where the cluster can read them, bf16 [16][512 + 8], and its sums into every block.
-__device__ inline void show(Own &own, Shared &shared, u32 rank) {
+// region: send
+// Put the outputs of this block side by side in shared memory, as bf16 [16][512 + 8], multiplied by `by`; and what
+// each warp has of the sums.
+__device__ inline void lay_out(Own &own, Shared &shared, const float (&by)[4]) {
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const u32 head = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
+    const u32 to = address(shared.ring) + head * FOUND_PITCH + column * 2;
+#pragma unroll
+    for (u32 chunk = 0; chunk < VALUES; ++chunk) {
+        float(&found)[8] = own.found[chunk];
+        if (CLUSTER == 1)
+#pragma unroll
+            for (u32 nth = 0; nth < 8; ++nth) found[nth] *= by[HEAD[nth]];
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                     :: "r"(to + chunk * 128), "r"(pair(found[0], found[1])), "r"(pair(found[2], found[3])),
+                        "r"(pair(found[4], found[5])), "r"(pair(found[6], found[7])) : "memory");
+    }
+}
+
+__device__ inline void lay_out_sums(Own &own, Shared &shared) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (u32 distance = 4; distance < 32; distance *= 2)
 #pragma unroll
         for (u32 head = 0; head < 4; ++head) own.sum[head] += __shfl_xor_sync(0xffffffffu, own.sum[head], distance);
-    float *const sums = &shared.partial_sums[0][lane % 4 * 2], *const maxima = &shared.maxima[0][0][lane % 4 * 2];
     if (lane < 4) {
-        *(float2 *)(sums + warp * HEADS) = {own.sum[0], own.sum[1]};
-        *(float2 *)(sums + warp * HEADS + 8) = {own.sum[2], own.sum[3]};
+        float *const sums = &shared.partial_sums[warp][lane * 2], *const maxima = &shared.maxima[0][0][lane * 2];
+        *(float2 *)sums = {own.sum[0], own.sum[1]}, *(float2 *)(sums + 8) = {own.sum[2], own.sum[3]};
         if (warp == 0) {
             *(float2 *)maxima = {own.maximum[0], own.maximum[1]};
             *(float2 *)(maxima + 8) = {own.maximum[2], own.maximum[3]};
         }
     }
-    meet();
-    for (u32 pair = threadIdx.x; pair < CLUSTER * HEADS; pair += THREADS) {
-        const u32 other = pair / HEADS, head = pair % HEADS;
-        float sum = 0.f;
+}
+
+__device__ inline float2 sums_of(const Shared &shared, u32 head) {
+    float sum = 0.f;
 #pragma unroll
-        for (u32 nth = 0; nth < WARPS; ++nth) sum += shared.partial_sums[nth][head];
-        asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" :: "r"(in_block(address(&shared.sums[rank][head]), other)),
-                     "f"(shared.maxima[0][0][head]), "f"(sum) : "memory");
+    for (u32 nth = 0; nth < WARPS; ++nth) sum += shared.partial_sums[nth][head];
+    return {shared.maxima[0][0][head], sum};
+}
+
+// Send every block of the cluster its columns of this block's outputs, and the sums.
+__device__ inline void send(const Shared &shared, u32 rank) {
+    const auto barrier_of = [&](u32 other) { return in_block(address(&shared.all_there), other); };
+    constexpr u32 PIECES = 2 * SLICE / 16, ALL = CLUSTER * PIECES;  // of 16 bytes, of a head: for a block, for all
+    const u32 piece = threadIdx.x % ALL, other = piece / PIECES, barrier = barrier_of(other);
+    const u32 to = in_block(address(&shared.received[rank][0][piece % PIECES * 16]), other);
+    const char *const from = shared.ring[0][0][0] + piece * 16;
+#pragma unroll
+    for (u32 head = threadIdx.x / ALL; head < HEADS; head += THREADS / ALL) {
+        const uint4 words = *(const uint4 *)(from + head * FOUND_PITCH);
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+                     :: "r"(to + head * 2 * SLICE), "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w), "r"(barrier)
+                     : "memory");
     }
-    float by[4] = {};
-#pragma unroll
-    for (u32 nth = 0; nth < WARPS; ++nth)
-#pragma unroll
-        for (u32 head = 0; head < 4; ++head) by[head] += sums[nth * HEADS + head / 2 * 8 + head % 2];
-#pragma unroll
-    for (u32 head = 0; head < 4; ++head) by[head] = by[head] > 0.f ? __frcp_rn(by[head]) : 0.f;
-    const u32 head = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
-    const u32 to = address(shared.ring) + head * FOUND_PITCH + column * 2;
-#pragma unroll
-    for (u32 chunk = 0; chunk < VALUES; ++chunk) {
-        const float(&found)[8] = own.found[chunk];
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
-                     :: "r"(to + chunk * 128), "r"(pair(found[0] * by[0], found[1] * by[1])),
-                        "r"(pair(found[2] * by[0], found[3] * by[1])), "r"(pair(found[4] * by[2], found[5] * by[3])),
-                        "r"(pair(found[6] * by[2], found[7] * by[3])) : "memory");
+    for (u32 pair = threadIdx.x; pair < CLUSTER * HEADS; pair += THREADS) {
+        const float2 sums = sums_of(shared, pair % HEADS);
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
+                     :: "r"(in_block(address(&shared.sums[rank][pair % HEADS]), pair / HEADS)), "r"(__float_as_uint(sums.x)),
+                        "r"(__float_as_uint(sums.y)), "r"(barrier_of(pair / HEADS)) : "memory");
     }
 }
 // endregion
 
 // region: cluster
-// Weigh what the blocks of the cluster found: columns of one head. What weighs nothing is not read.
-__device__ inline void weigh_cluster(Weighed &all, const Shared &shared, u32 rank, u32 head, u32 first) {
-    float weights[CLUSTER];
+// Weigh what the blocks of the cluster found: columns of one head.
+__device__ inline void weigh_cluster(Weighed &all, const Shared &shared, u32 head, u32 first) {
 #pragma unroll
     for (u32 nth = 0; nth < CLUSTER; ++nth) all.sums.x = fmaxf(all.sums.x, shared.sums[nth][head].x);
+#pragma unroll 4
+    for (u32 nth = 0; nth < CLUSTER; ++nth) {
+        const float2 sums = shared.sums[nth][head];
+        const float weight = power(sums.x - zero_if_empty(all.sums.x));
+        all.sums.y += sums.y * weight;
 #pragma unroll
-    for (u32 nth = 0; nth < CLUSTER; ++nth) {  // each block starts with itself, so that all are asked alike
-        const float2 sums = shared.sums[(rank + nth) % CLUSTER][head];
-        weights[nth] = sums.y * power(sums.x - zero_if_empty(all.sums.x));
-        all.sums.y += weights[nth];
-    }
-    constexpr u32 BATCH = CLUSTER < 8 ? CLUSTER : 8, WIDE = SPANS < 8 / BATCH ? SPANS : 8 / BATCH;
-    const u32 from = address(shared.ring) + head * FOUND_PITCH + first * 2;
+        for (u32 span = 0; span < SPANS; ++span) {
+            const u32 *const words = (const u32 *)(shared.received[nth][head] + (first + span * SHARERS * COLUMNS) * 2);
 #pragma unroll
-    for (u32 start = 0; start < CLUSTER; start += BATCH)
-#pragma unroll
-        for (u32 part = 0; part < SPANS; part += WIDE) {
-            Span some[BATCH][WIDE] = {};
-#pragma unroll
-            for (u32 nth = 0; nth < BATCH; ++nth)
-                if (weights[start + nth] > 0.f) {
-                    const u32 there = in_block(from, (rank + start + nth) % CLUSTER);
-#pragma unroll
-                    for (u32 span = 0; span < WIDE; ++span)
-                        some[nth][span] = remote(there + (part + span) * SHARERS * COLUMNS * 2);
-                }
-#pragma unroll
-            for (u32 nth = 0; nth < BATCH; ++nth)
-#pragma unroll
-                for (u32 span = 0; span < WIDE; ++span)
-#pragma unroll
-                    for (u32 column = 0; column < COLUMNS; ++column) {
-                        const u32 word = some[nth][span].words[column / 2];
-                        all.columns[part + span][column]
-                            += weights[start + nth] * __uint_as_float(column % 2 ? word & 0xffff0000u : word << 16);
-                    }
+            for (u32 column = 0; column < COLUMNS; ++column) {
+                const u32 word = words[column / 2];
+                all.columns[span][column] += weight * __uint_as_float(column % 2 ? word & 0xffff0000u : word << 16);
+            }
         }
+    }
 }
 // endregion
 
@@ -459,6 +494,10 @@ __device__ inline bool weigh_groups(Weighed &all, Shared &shared, float *partial
     return true;
 }
 
+__device__ inline void store_lse(float *lse, float2 sums) {
+    *lse = sums.y > 0.f ? sums.x + __log2f(sums.y) : NOTHING;
+}
+
 __device__ inline void store_answer(const Weighed &all, char *output) {
     const float by = all.sums.y > 0.f ? __frcp_rn(all.sums.y) : 0.f;
 #pragma unroll
@@ -473,39 +512,51 @@ __device__ inline void store_answer(const Weighed &all, char *output) {
 
 extern "C" __global__ void __launch_bounds__(2 * THREADS, RESIDENT)
 decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, const int *indices, float scale,
-       void *output, float *lse, float *partial, float2 *partial_sums, u32 *arrivals) {
+       void *output, float *lse, float *partial, float2 *partial_sums, u32 *arrivals
+#ifdef TRACE
+       , u32 *trace
+#endif
+) {
+#ifdef TRACE
+    const u32 started = (u32)clock64();
+#endif
     extern __shared__ __align__(1024) char memory[];
     Shared &shared = *(Shared *)memory;
     const u32 token = blockIdx.x / SPLITS, split = blockIdx.x % SPLITS, warp = uniform(threadIdx.x / 32);
     const u32 rank = split % CLUSTER, group = split / CLUSTER;
-    cluster_arrive();  // nobody writes into a block that has not started
     int mine[PLACES];
-    if (warp < WARPS) {
-        load_places(mine, indices + (u64)token * WIDTH, split);
-        if (GROUPS > 1 && threadIdx.x == 0)  // the counter is far away: ask for it before it is needed
-            asm volatile("prefetch.global.L2 [%0];" :: "l"(arrivals + token * CLUSTER + rank));
-    } else {
 #pragma unroll
-        for (u32 nth = 0; nth < PLACES; ++nth) mine[nth] = -1;
-        if (threadIdx.x == THREADS) {
-            const auto start = [](u64 &barrier, u32 count) {
-                asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(address(&barrier)), "r"(count) : "memory");
-            };
-            for (u32 slot = 0; slot < STAGES; ++slot) start(shared.arrived[slot], THREADS), start(shared.freed[slot], WARPS);
-            start(shared.asked, 32);
-            if ((address(memory) & 1023) != 0) __trap();  // the swizzle is of addresses
-        }
-        if (warp == WARPS) {
-            __syncwarp();
-            fetch<HEADS>(shared.queries, q_nope + (u64)token * HEADS * 2 * CKV, q_pe + (u64)token * HEADS * 2 * KPE, 0, HEADS,
-                  [](u32 head) { return head; });
-            count_in(shared.asked);
-        }
+    for (u32 nth = 0; nth < PLACES; ++nth) {
+        const u32 own = SHORT ? nth * 32 + threadIdx.x % 32 : threadIdx.x * PLACES + nth;
+        mine[nth] = SHORT || warp < WARPS ? load_place(indices + (u64)token * WIDTH, split, own) : -1;
     }
-    const u32 count = uniform(write_rows(shared, mine));
+    if (threadIdx.x == 0) {
+        const auto start = [](u64 &barrier, u32 count) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(address(&barrier)), "r"(count) : "memory");
+        };
+#pragma unroll
+        for (u32 slot = 0; slot < STAGES; ++slot) start(shared.arrived[slot], THREADS), start(shared.freed[slot], WARPS);
+        start(shared.asked, THREADS);
+        start(shared.all_there, 1);
+        if (CLUSTER > 1)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                         :: "r"(address(&shared.all_there)), "r"(HEADS * SLICE * CLUSTER * 2 + CLUSTER * HEADS * 8) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        if ((address(memory) & 1023) != 0) __trap();  // the swizzle is of addresses
+        if (GROUPS > 1)  // the counter is far away: ask for it before it is needed
+            asm volatile("prefetch.global.L2 [%0];" :: "l"(arrivals + token * CLUSTER + rank));
+    } else if (warp >= WARPS) {
+        fetch(shared.queries, q_nope + (u64)token * HEADS * 2 * CKV, q_pe + (u64)token * HEADS * 2 * KPE,
+              (warp - WARPS) * (HEADS / WARPS), HEADS / WARPS, HEADS, [](u32 head) { return head; });
+    }
+    __syncwarp();
+    cluster_arrive();  // a block is sent nothing before it has started
+    __syncthreads();   // the barriers are there
+    const u32 count = uniform(SHORT ? write_own_rows(shared, mine, warp - WARPS) : write_rows(shared, mine));
     if (warp >= WARPS) {
+        count_in(shared.asked);
         fetch_all(shared, ckv, kpe, count);
-        cluster_wait(), cluster_arrive(), cluster_wait(), cluster_arrive(), cluster_wait();
+        cluster_wait();
         return;
     }
     Own own;
@@ -513,25 +564,44 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
     for (u32 chunk = 0; chunk < VALUES; ++chunk)
 #pragma unroll
         for (u32 nth = 0; nth < 8; ++nth) own.found[chunk][nth] = 0.f;
-    if (count > 0) attend(own, shared, count, scale);
+    MARK(0);
+    if (count > 0) attend(own, shared, count, scale TRACING);
     else wait_for(address(&shared.asked), 0);  // nothing is under way when a block ends
+    MARK(5);
+    lay_out_sums(own, shared);
+    meet();  // the ring is free, the sums are there
+    const u32 head = threadIdx.x / SHARERS, own_first = threadIdx.x % SHARERS * COLUMNS;
+    const u64 place = (u64)token * HEADS + head, row = (u64)token * GROUPS * HEADS + head;
+    if (CLUSTER == 1) {
+        float by[4];
+#pragma unroll
+        for (u32 nth = 0; nth < 4; ++nth) {
+            const float2 sums = sums_of(shared, threadIdx.x % 4 * 2 + nth / 2 * 8 + nth % 2);
+            by[nth] = sums.y > 0.f ? __frcp_rn(sums.y) : 0.f;
+        }
+        lay_out(own, shared, by);
+        meet();
+        for (u32 piece = threadIdx.x; piece < HEADS * 2 * CKV / 16; piece += THREADS)
+            *((uint4 *)output + (u64)token * HEADS * 2 * CKV / 16 + piece)
+                = *(const uint4 *)(shared.ring[0][0][0] + piece / 64 * FOUND_PITCH + piece % 64 * 16);
+        if (own_first == 0) store_lse(lse + place, sums_of(shared, head));
+        return;
+    }
+    const float unweighed[4] = {};
+    lay_out(own, shared, unweighed);
     meet();
     cluster_wait();
-    show(own, shared, rank);
-    cluster_arrive();
-    if (CLUSTER > 1) cluster_wait();
-    else meet();
-
-    const u32 head = threadIdx.x / SHARERS, first = rank * SLICE + threadIdx.x % SHARERS * COLUMNS;
-    const u64 place = (u64)token * HEADS + head, row = (u64)token * GROUPS * HEADS + head;
+    send(shared, rank);
+    wait_for_cluster(address(&shared.all_there), 0);
+    MARK(6);
     Weighed all;
-    weigh_cluster(all, shared, rank, head, first);
-    cluster_arrive();  // no block ends while another may read from it
+    weigh_cluster(all, shared, head, own_first);
+    const u32 first = rank * SLICE + own_first;
     if (GROUPS == 1 || weigh_groups(all, shared, partial + row * CKV + first,
                                     partial_sums + ((u64)token * GROUPS * CLUSTER + rank) * HEADS + head,
                                     arrivals + token * CLUSTER + rank, group)) {
         store_answer(all, (char *)output + (place * CKV + first) * 2);
-        if (first == 0) lse[place] = all.sums.y > 0.f ? all.sums.x + __log2f(all.sums.y) : NOTHING;
+        if (first == 0) store_lse(lse + place, all.sums);
     }
-    cluster_wait();
+    MARK(7);
 }

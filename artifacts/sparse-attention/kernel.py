@@ -46,8 +46,9 @@ class Plan:
     def shared(self) -> int:
         """Bytes of shared memory of a block: ring, queries, weights, and what is small."""
         tiles = self.stages * self.tile * ROW_BYTES + HEADS * ROW_BYTES + HEADS * 128
-        small = 2 * 4 * HEADS * 4 + self.cluster * HEADS * 8 + 4 * HEADS * 4
-        small += WIDTH // self.splits * 4 + 4 * 4 + 8 + self.stages * 16 + 8
+        received = HEADS * CKV * 2 if self.cluster > 1 else 0
+        small = received + 2 * 4 * HEADS * 4 + self.cluster * HEADS * 8 + 4 * HEADS * 4 + 256
+        small += WIDTH // self.splits * 4 + 4 * 4 + 8 + self.stages * 16 + 16
         return -(-(tiles + small) // 1024) * 1024
 
     @functools.cached_property
