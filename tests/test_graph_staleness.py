@@ -79,7 +79,10 @@ def rows(artifact, plans):
 
     simulation = artifact.simulation.Simulation()
     machine = artifact.cases.Machine(simulation, artifact.simulation.loader(simulation))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # many small operations: on busy cores, threads wait for each other
     artifact.faults.table(Run(), machine, plans, artifact.cases.Size(2, 64, 4))
+    torch.set_num_threads(threads)
     return found
 
 

@@ -93,6 +93,11 @@ def inputs(run, tokens: int, seed: int, family=dsa_lists.uniform) -> dsa.Problem
     return dsa.problem(lists.indices, seed, pages)
 
 
+def tolerance(run) -> float:
+    """Return the largest error of an output that is right."""
+    return TOLERANCE_INTERPRETED if run.tiny else TOLERANCE
+
+
 def shared_arguments(run, tokens: int, experiment: str, family=dsa_lists.uniform) -> dict:
     """Return what every comparison over full lists of random rows has in common."""
     pages, width = sizes_of(run)
@@ -100,7 +105,7 @@ def shared_arguments(run, tokens: int, experiment: str, family=dsa_lists.uniform
     return {
         "reference": dsa.reference,
         "inputs": lambda seed: inputs(run, tokens, seed, family),
-        "tolerance": TOLERANCE_INTERPRETED if run.tiny else TOLERANCE,
+        "tolerance": tolerance(run),
         "traffic": lists.bytes,
         "samples": SAMPLES,
         "experiment": experiment,
@@ -164,7 +169,7 @@ def reduce_alone(run, splits: int):
         subjects={"reduction": weigh},
         reference=weighed,
         inputs=drawn,
-        tolerance=TOLERANCE,
+        tolerance=tolerance(run),
         cache="warm",
         samples=SAMPLES,
         splits=splits,

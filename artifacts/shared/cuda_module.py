@@ -45,9 +45,7 @@ def compile_source(
 def _compile(source: Path, options: list[str], target: str) -> bytes:
     from cuda.bindings import nvrtc
 
-    program = check(
-        nvrtc.nvrtcCreateProgram(source.read_bytes(), source.name.encode(), 0, [], [])
-    )
+    program = check(nvrtc.nvrtcCreateProgram(source.read_bytes(), source.name.encode(), 0, [], []))
     status = nvrtc.nvrtcCompileProgram(
         program, len(options), [option.encode() for option in options]
     )
@@ -116,8 +114,11 @@ def function(source: Path, entry: str, shared: int = 0, cluster: int = 1, **defi
 class Arguments:
     """Kernel arguments, packed as the driver wants them; must outlive the launch call."""
 
-    def __init__(self, *values: Tensor | int | float | None) -> None:
-        """Pack tensors and None as addresses, integers as 32-bit words, floats as float32."""
+    def __init__(self, *values: Tensor | float | None) -> None:
+        """Pack tensors and None as addresses, integers as 32-bit words, floats as float32.
+
+        Raises ValueError for an integer that does not fit.
+        """
         self.values = [_packed(value) for value in values]
         self.addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, self.values))
 
@@ -127,10 +128,12 @@ class Arguments:
         return ctypes.addressof(self.addresses)
 
 
-def _packed(value: Tensor | int | float | None) -> Any:
+def _packed(value: Tensor | float | None) -> Any:
     if isinstance(value, float):
         return ctypes.c_float(value)
     if isinstance(value, int):
+        if not 0 <= value < 2**32:
+            raise ValueError(f"a kernel argument of 32 bits cannot hold {value}")
         return ctypes.c_uint32(value)
     return ctypes.c_void_p(None if value is None else value.data_ptr())
 

@@ -105,7 +105,9 @@ def _split(
             before = tl.atomic_add(arrived + token, 1, sem="acq_rel")
             if before == SPLITS - 1:
                 for head in range(HEADS):
-                    _weigh(partial, partial_lse, output, lse, token, head, 0, SPLITS, HEADS, CKV, CKV)
+                    _weigh(
+                        partial, partial_lse, output, lse, token, head, 0, SPLITS, HEADS, CKV, CKV
+                    )
                 tl.atomic_xchg(arrived + token, 0)
 
 
@@ -154,7 +156,7 @@ def splitk(
     sparse_indices: Tensor,
     sm_scale: float,
     *,
-    plan: Plan = Plan(),  # noqa: B008 - frozen
+    plan: Plan = Plan(),
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16]; ValueError for what it cannot take."""
     check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
@@ -185,6 +187,8 @@ def check_plan(plan: Plan, width: int) -> None:
     for name, value in (("block", plan.block), ("splits", plan.splits), ("warps", plan.warps)):
         if value < 1 or value & (value - 1):
             raise ValueError(f"{name}={value}: use a power of two")
+    if plan.stages < 1:
+        raise ValueError(f"stages={plan.stages}: use 1 for no pipeline, or more")
     if plan.block < 16:
         raise ValueError(f"block={plan.block}: a matrix instruction needs 16 rows or more")
     if width % (plan.splits * plan.block):

@@ -94,11 +94,21 @@ class EarlierPlan(Plan):
 
 # region: plans
 def plan_for(tokens: int) -> Plan:
-    """Choose a plan for so many tokens: about two blocks a multiprocessor of an H200, 132 of them."""
-    if tokens <= 2:
-        return Plan(splits=64, cluster=8)
-    splits = max(1, min(64, 1 << (256 // tokens).bit_length() - 1))
-    return Plan(splits=splits, cluster=min(8, splits))
+    """Choose a plan for so many tokens on an H200: found by trying, not by reasoning.
+
+    Seven clusters of 16 fit on its 132 multiprocessors at once if each block has one to itself, which
+    decides up to seven tokens; an eighth waits, unless two blocks share a multiprocessor.
+    """
+    if tokens < 8:
+        return Plan(splits=16, cluster=16)
+    if tokens == 8:
+        return Plan(splits=16, cluster=16, stages=1, resident=2)
+    if tokens <= 12:
+        return Plan(splits=8, cluster=8)
+    if tokens <= 128:
+        splits = 1 << (132 // tokens).bit_length() - 1
+        return Plan(splits=splits, cluster=min(2, splits))
+    return Plan(splits=1, stages=1, resident=2)
 
 
 # endregion
@@ -116,10 +126,12 @@ def decode(
     lse: Tensor | None = None,
     plan: Plan | None = None,
     debug: bool = False,
+    trace: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16], written into the caller's if given.
 
-    `debug` also checks that every index is a row of the cache or -1, which waits for the GPU.
+    `debug` also checks that every index is a row of the cache or -1, which waits for the GPU; `trace`
+    is for `marks`.
     Raises ValueError for tensors that it cannot take (see `shared.dsa.check`), before any launch.
     """
     output = torch.empty_like(q_nope) if output is None else output
@@ -137,9 +149,10 @@ def decode(
     arrivals = _arrivals(counts, q_nope.device) if groups and not plan.second else None
     arguments = Arguments(
         q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, float(sm_scale * LOG2_E),
-        output, lse, partial, sums, arrivals,
+        output, lse, partial, sums, arrivals, *([] if trace is None else [trace]),
     )  # fmt: skip
-    kernel = function(plan.source, "decode", plan.shared, plan.cluster, **plan.macros)
+    macros = plan.macros if trace is None else {**plan.macros, "TRACE": 1}
+    kernel = function(plan.source, "decode", plan.shared, plan.cluster, **macros)
     grid = (plan.splits * tokens, 1)
     launch(kernel, grid, plan.threads, plan.shared, arguments, plan.cluster)
     if plan.second:
@@ -147,6 +160,28 @@ def decode(
         grid = (plan.cluster * tokens, 1)
         launch(weigh, grid, plan.threads - 32, 0, Arguments(output, lse, partial, sums))
     return output, lse
+
+
+MARKS = (
+    "rows known",
+    "first tile there",
+    "its scores",
+    "its weights",
+    "its outputs",
+    "all tiles",
+    "cluster's outputs there",
+    "end",
+)
+
+
+def marks(*problem: Tensor | float, plan: Plan) -> Tensor:
+    """Run `decode.cu` once and return the cycle, counted from the block's start, in which each block
+    passed each of `MARKS`: int32 [blocks, 8]. A mark that a block did not pass is 0.
+    """
+    blocks = plan.splits * len(problem[0])
+    trace = torch.zeros((blocks, len(MARKS)), dtype=torch.int32, device=problem[0].device)
+    decode(*problem, plan=plan, trace=trace)
+    return trace
 
 
 _COUNTERS: dict[tuple[torch.device, int], Tensor] = {}
