@@ -133,9 +133,10 @@ def check(
     `outputs` are output and lse, where the caller has made them; `width` is the only width of the
     list that the kernel takes; `indices` also looks at every index, which waits for the GPU.
     """
-    tokens, pages = len(q_nope), len(ckv_cache)
+    tokens, pages = _rows("q_nope", q_nope), _rows("ckv_cache", ckv_cache)
     if tokens == 0:
         raise ValueError("q_nope has no token: skip the call when T = 0")
+    _rows("sparse_indices", sparse_indices)
     bf16, listed = torch.bfloat16, sparse_indices.shape[-1] if width is None else width
     rules = [
         ("q_nope", q_nope, (tokens, HEADS, CKV), bf16),
@@ -157,9 +158,17 @@ def check(
             )
 
 
+def _rows(name: str, tensor: Tensor) -> int:
+    """Return how many rows a tensor has, or raise ValueError where it can have none."""
+    if not isinstance(tensor, Tensor) or tensor.ndim == 0:
+        raise ValueError(f"{name} is {tensor!r}: pass a tensor with dimensions")
+    return len(tensor)
+
+
 def _check_tensor(
     name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> None:
+    _rows(name, tensor)
     if tuple(tensor.shape) != shape:
         raise ValueError(f"{name} has shape {list(tensor.shape)}: it must be {list(shape)}")
     if tensor.dtype != dtype:

@@ -134,13 +134,13 @@ def decode(
     is for `marks`.
     Raises ValueError for tensors that it cannot take (see `shared.dsa.check`), before any launch.
     """
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, width=WIDTH, indices=debug)
+    check_device(q_nope.device)
+    tokens = len(q_nope)
     output = torch.empty_like(q_nope) if output is None else output
     if lse is None:
-        lse = torch.empty(q_nope.shape[:2], dtype=torch.float32, device=q_nope.device)
-    check(
-        q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, output, lse, width=WIDTH, indices=debug
-    )
-    tokens = len(q_nope)
+        lse = torch.empty((tokens, HEADS), dtype=torch.float32, device=q_nope.device)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, output, lse, width=WIDTH)
     plan = plan or plan_for(tokens)
     groups = plan.groups if plan.groups > 1 else 0
     partial = torch.empty((tokens, groups, HEADS, CKV), dtype=torch.float32, device=q_nope.device)
@@ -160,6 +160,12 @@ def decode(
         grid = (plan.cluster * tokens, 1)
         launch(weigh, grid, plan.threads - 32, 0, Arguments(output, lse, partial, sums))
     return output, lse
+
+
+def check_device(device: torch.device) -> None:
+    """Raise ValueError for a device that `decode.cu` cannot be built for."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+        raise ValueError(f"q_nope is on {device}: decode needs a GPU of compute capability 9.0")
 
 
 MARKS = (
