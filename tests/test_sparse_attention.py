@@ -1,0 +1,258 @@
+"""Our sparse attention without a GPU: what is compiled for sm_90a, what is refused, and the peers."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+
+from warplog import profile
+
+pytest.importorskip("cuda.bindings")
+FOLDER = Path(__file__).parents[1] / "artifacts" / "sparse-attention"
+NAMES = [path.stem for path in FOLDER.glob("*.py")]
+TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+SHARED_OF_A_MULTIPROCESSOR, SHARED_OF_A_BLOCK, TAKEN_BY_THE_SYSTEM = 228 * 1024, 227 * 1024, 1024
+REGISTERS = 65_536
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    """The artifact's modules, taken away afterwards: others are called kernel, too."""
+    before = {name: sys.modules.pop(name, None) for name in NAMES}
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module
+    sys.path.remove(str(FOLDER))
+    for name in NAMES:
+        sys.modules.pop(name, None)
+        if before[name] is not None:
+            sys.modules[name] = before[name]
+
+
+@pytest.fixture(scope="module")
+def plans(artifact):
+    """Every plan that the kernel chooses for some number of tokens, and those of the ladder."""
+    kernel, script = artifact("kernel"), artifact("reproduce")
+    chosen = {kernel.plan_for(tokens) for tokens in range(1, 300)}
+    ladder = {plan for tokens in (1, 8, 64) for plan in script.steps(tokens).values() if plan}
+    return sorted(chosen | ladder, key=str)
+
+
+@pytest.fixture(scope="module")
+def cubins(plans):
+    """The machine code of each plan."""
+    compile_source = importlib.import_module("shared.cuda_module").compile_source
+    return {plan: compile_source(plan.source, **plan.macros) for plan in plans}
+
+
+def resources(cubin, folder):
+    """Registers, stack and shared memory of the kernel `decode`, as cuobjdump tells them."""
+    path = folder / "kernel.cubin"
+    path.write_bytes(cubin)
+    words = [str(TOOLS / "cuobjdump"), "-res-usage", str(path)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    line = told.partition("Function decode:")[2].splitlines()[1]
+    return {name: int(value) for name, value in re.findall(r"(REG|STACK):(\d+)", line)}
+
+
+def test_no_register_of_the_kernel_goes_to_local_memory(cubins, tmp_path):
+    """Those of the design before do: it is kept to be timed."""
+    for plan, cubin in cubins.items():
+        if plan.source.name == "decode.cu":
+            assert resources(cubin, tmp_path)["STACK"] == 0, plan
+
+
+def test_as_many_blocks_as_a_plan_says_fit_a_multiprocessor(cubins, tmp_path):
+    for plan, cubin in cubins.items():
+        assert plan.shared <= SHARED_OF_A_BLOCK
+        room = plan.resident * (plan.shared + TAKEN_BY_THE_SYSTEM)
+        assert room <= SHARED_OF_A_MULTIPROCESSOR, plan
+        registers = resources(cubin, tmp_path)["REG"]
+        assert plan.resident * plan.threads * registers <= REGISTERS, plan
+
+
+def test_rows_are_copied_16_bytes_a_lane_and_multiplied_on_the_matrix_unit(artifact, cubins):
+    sass = profile.sass(cubins[artifact("kernel").plan_for(64)])
+    assert profile.instructions(sass, "LDGSTS.E.BYPASS.128.ZFILL") + profile.instructions(
+        sass, "LDGSTS.E.BYPASS.128"
+    )
+    assert profile.instructions(sass, "HGMMA") >= 20
+    assert profile.instructions(sass, "HMMA") == 0
+
+
+def test_matrix_products_are_not_run_one_by_one(cubins):
+    """Where the compiler cannot see that a warp is whole, it waits after every product."""
+    for plan, cubin in cubins.items():
+        if plan.source.name == "decode.cu":
+            waits = profile.instructions(profile.sass(cubin), "WARPGROUP.DEPBAR")
+            assert waits <= 2, plan
+
+
+def test_every_number_of_tokens_has_a_plan_that_divides_the_list(artifact):
+    kernel = artifact("kernel")
+    for tokens in [*range(1, 300), 1000, 65_535]:
+        plan = kernel.plan_for(tokens)
+        assert 2048 % plan.splits == 0
+        assert plan.splits % plan.cluster == 0
+        assert plan.cluster <= 16
+        assert plan.groups == 1 or plan.cluster > 1
+
+
+def test_the_marks_are_as_many_as_the_kernel_writes(artifact):
+    kernel = artifact("kernel")
+    source = kernel.SOURCE.read_text()
+    assert int(re.search(r"MARKS = (\d+)", source)[1]) == len(kernel.MARKS)
+    written = {int(number) for number in re.findall(r"MARK\((\d+)\);", source)}
+    assert written == set(range(len(kernel.MARKS)))
+
+
+def test_marks_cost_nothing_where_they_are_not_asked_for(artifact, cubins):
+    kernel = artifact("kernel")
+    compile_source = importlib.import_module("shared.cuda_module").compile_source
+    plan = kernel.plan_for(64)
+    traced = compile_source(plan.source, **plan.macros, TRACE=1)
+    assert profile.instructions(profile.sass(traced), "CS2R") > 0
+    assert "SR_CLOCK" in profile.sass(traced)
+    assert "SR_CLOCK" not in profile.sass(cubins[plan])
+
+
+class Untouched:
+    """Outputs that nobody writes into."""
+
+    def __init__(self, tokens=1):
+        self.output = torch.full((tokens, 16, 512), 7.0, dtype=torch.bfloat16)
+        self.lse = torch.full((tokens, 16), 7.0)
+
+    def holds(self):
+        return bool((self.output == 7).all() and (self.lse == 7).all())
+
+
+def inputs(tokens=1, pages=2, width=2048):
+    """Make inputs of the right form, all ones."""
+    bf16 = torch.bfloat16
+    return [
+        torch.ones(tokens, 16, 512, dtype=bf16),
+        torch.ones(tokens, 16, 64, dtype=bf16),
+        torch.ones(pages, 64, 512, dtype=bf16),
+        torch.ones(pages, 64, 64, dtype=bf16),
+        torch.zeros(tokens, width, dtype=torch.int32),
+        0.1,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "made", "message"),
+    [
+        (0, torch.ones(1, 16, 512), "q_nope is torch.float32"),
+        (0, torch.ones(1, 8, 512, dtype=torch.bfloat16), r"q_nope has shape \[1, 8, 512\]"),
+        (1, torch.ones(1, 16, 128, dtype=torch.bfloat16)[..., ::2], "q_pe has strides"),
+        (2, torch.ones(2, 32, 512, dtype=torch.bfloat16), r"ckv_cache has shape \[2, 32, 512\]"),
+        (3, torch.ones(2, 64, 64, dtype=torch.bfloat16, device="meta"), "kpe_cache is on meta"),
+        (4, torch.zeros(1, 1024, dtype=torch.int32), "sparse_indices has shape"),
+        (4, torch.zeros(1, 2048, dtype=torch.int64), "sparse_indices is torch.int64"),
+        (4, [0] * 2048, "sparse_indices is"),
+    ],
+)
+def test_what_the_kernel_cannot_take_is_refused_before_a_launch(artifact, place, made, message):
+    given, outputs = inputs(), Untouched()
+    given[place] = made
+    with pytest.raises(ValueError, match=message):
+        artifact("kernel").decode(*given, output=outputs.output, lse=outputs.lse)
+    assert outputs.holds()
+
+
+def test_no_token_is_refused(artifact):
+    with pytest.raises(ValueError, match="no token"):
+        artifact("kernel").decode(*inputs(tokens=0))
+
+
+def test_an_index_beyond_the_cache_is_refused_where_it_is_asked_for(artifact):
+    given, outputs = inputs(), Untouched()
+    given[4][0, 5] = 128
+    with pytest.raises(ValueError, match="sparse_indices holds 128"):
+        artifact("kernel").decode(*given, output=outputs.output, lse=outputs.lse, debug=True)
+    assert outputs.holds()
+
+
+def test_a_cpu_is_refused_by_name(artifact):
+    with pytest.raises(ValueError, match=r"on cpu: decode needs a GPU of compute capability 9\.0"):
+        artifact("kernel").decode(*inputs())
+
+
+def test_the_edges_are_what_they_are_called(artifact):
+    listed = artifact("workloads").edges(torch.device("cpu"), 3, 64).sparse_indices
+    valid = (listed >= 0).sum(dim=1).tolist()
+    assert valid == [0, 1, 1, 1, 48, 100, 1024, 2048, 1001, 2, 2048]
+    assert listed[7].unique().numel() == 1
+    assert listed[8].unique().numel() == 1001  # 1000 rows and the padding: one row is there twice
+    assert listed[9, :2].tolist() == [0, 64 * 64 - 1]
+
+
+@pytest.fixture(scope="module")
+def answered(artifact):
+    """The edges, the rows that are listed, and the float64 answer."""
+    made = artifact("workloads").edges(torch.device("cpu"), 3, 64)
+    listed = made.sparse_indices
+    return made, listed[listed >= 0], artifact("reference").attention(*made)
+
+
+@pytest.mark.parametrize("name", ["eager", "eager, whole cache", "batched"])
+def test_the_peers_in_pytorch_are_right_on_every_edge(artifact, answered, name):
+    peers, (made, table, expected) = artifact("peers"), answered
+    whole = {"whole_cache": True} if "whole" in name else {}
+    call = peers.batched if name == "batched" else peers.eager
+    wrong_elements = importlib.import_module("shared.dsa").wrong_elements
+    for found, right in zip(call(*made, table, **whole), expected, strict=True):
+        assert wrong_elements(found, right) == 0
+
+
+def test_a_row_sum_wraps_as_32_bits_do_and_padding_gives_none(artifact):
+    _, _, ckv, kpe, _, _ = inputs()
+    ckv.view(torch.int32)[0, 0] = 2**30
+    listed = torch.tensor([[0, -1, 1]], dtype=torch.int32)
+    found = artifact("reference").row_sums(ckv, kpe, listed)
+    ones = torch.ones(1, 2, dtype=torch.bfloat16).view(torch.int32).item()
+    wrapped = (256 * 2**30 + 32 * ones + 2**31) % 2**32 - 2**31
+    assert found.tolist() == [[wrapped, 0, (288 * ones + 2**31) % 2**32 - 2**31]]
+
+
+class TinyRun:
+    """A run that wants tiny sizes on a CPU."""
+
+    device = torch.device("cpu")
+    tiny, on_gpu, seed = True, False, 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["uniform", "uniform-of-3000", "clustered-16", "shuffled contest-like", "interleaved uniform",
+     "sorted-pads-first contest-like", "sorted-pads-last contest-like"],
+)  # fmt: skip
+def test_a_family_lists_as_many_rows_whatever_the_seed(artifact, name):
+    found = artifact("workloads").drawn(TinyRun, name, 1)
+    first, second = (found.inputs(seed, 64) for seed in (1, 2))
+    assert first[-1].shape == second[-1].shape
+    assert not torch.equal(first[-1], second[-1])
+    if "pads-last" in name:
+        assert (first[4].diff(dim=1)[first[4][:, 1:] >= 0] > 0).all()
+
+
+def test_what_a_call_moves_is_never_said_too_high(artifact):
+    """A time below the floor is an error: the floor may not ask for rows that no draw has."""
+    workloads = artifact("workloads")
+    dsa = importlib.import_module("shared.dsa")
+    found = workloads.drawn(TinyRun, "uniform-of-3000", 2)
+    said = workloads.amounts(found, 1)["traffic"]
+    for seed in range(5):
+        assert said <= dsa.traffic(2, found.draw(seed).unique_rows)
+
+
+def test_a_ladder_step_differs_from_the_one_before(artifact):
+    for tokens in (1, 8, 64):
+        steps = list(artifact("reproduce").steps(tokens).values())
+        assert steps[0] is None
+        assert len(set(steps)) == len(steps)
