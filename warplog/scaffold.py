@@ -88,9 +88,8 @@ def begin(repository: Repository, wanted: Beginning, today: date) -> list[Path]:
         try:
             write_whole(path, text)
         except BaseException:
-            made.rename(folder)
+            made.rename(folder)  # where it ends with its context
             raise
-        Path(folder).mkdir()  # which is to be there when its context ends
     return [path, *(target / name for name in _SCRIPTS)]
 
 
@@ -103,7 +102,7 @@ def _entry(wanted: Beginning, today: date, path: Path) -> str:
     text = Template((TEMPLATE / "entry.md").read_text("utf-8")).substitute(
         title=_scalar(wanted.title),
         date=today.isoformat(),
-        slug=wanted.slug,
+        slug=_scalar(wanted.slug),
         device=_scalar(wanted.device),
         tags=f"[{', '.join(map(_scalar, wanted.tags))}]",
         summary=_scalar(wanted.summary),

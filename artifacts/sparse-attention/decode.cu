@@ -131,28 +131,18 @@ __device__ inline int load_place(const int *indices, u32 split, u32 own) {
     return own < SHARE ? __ldg(indices + own / GRANULE * (GRANULE * SPLITS) + split * GRANULE + own % GRANULE) : -1;
 }
 
-// How many rows of a tile a warp fetches, a multiple of four, if so many rows are left: those of 16 that would all be
-// zeros are not touched.
-__device__ inline u32 quarter_of(u32 left) { return min(TILE, left + 15) / 16 * (16 / WARPS); }
-
-// A short share: every warp looks at all of it, and none waits for another. Returns how many rows there are; a warp that
-// fetches writes down those of its own quarter of each tile, in the order of the list.
+// A short share: every warp looks at all of it, and none waits for another. Returns how many rows there are; the warp that
+// fetches every fourth of them from number `fetcher` on writes its own down, in the order of the list.
 __device__ inline u32 write_own_rows(Shared &shared, const int (&mine)[PLACES], u32 fetcher) {
-    const u32 lane = threadIdx.x % 32;
+    const u32 before_lane = (1u << threadIdx.x % 32) - 1;
     u32 total = 0;
 #pragma unroll
-    for (u32 nth = 0; nth < PLACES; ++nth) total += __popc(__ballot_sync(0xffffffffu, mine[nth] >= 0));
-    if (fetcher < WARPS) {
-        u32 before = 0;
-#pragma unroll
-        for (u32 nth = 0; nth < PLACES; ++nth) {
-            const u32 present = __ballot_sync(0xffffffffu, mine[nth] >= 0);
-            const u32 at = before + __popc(present & ((1u << lane) - 1)), tile = at / TILE * TILE;
-            if (mine[nth] >= 0 && (at - tile) / quarter_of(total - tile) == fetcher) shared.rows[at] = mine[nth];
-            before += __popc(present);
-        }
-        __syncwarp();
+    for (u32 nth = 0; nth < PLACES; ++nth) {
+        const u32 present = __ballot_sync(0xffffffffu, mine[nth] >= 0), at = total + __popc(present & before_lane);
+        if (mine[nth] >= 0 && at % WARPS == fetcher) shared.rows[at] = mine[nth];
+        total += __popc(present);
     }
+    __syncwarp();
     return total;
 }
 
@@ -185,13 +175,13 @@ __device__ inline u32 write_rows(Shared &shared, const int (&mine)[PLACES]) {
 }
 
 // region: fetch
-// Ask for `count` rows from `first` on, at most 16 and whole fours, of a tile or of the queries, as one warp. Rows from
-// `valid` on are zeros. `row_of(n)` says which row of the caches the n-th is.
+// Ask for every fourth of the rows of a tile, or of the queries, from number `first` on: `count` of them, whole fours and at
+// most 16. Rows from number `valid` on are zeros. `row_of(n)` says which row of the caches the n-th is.
 template <u32 ROWS, class RowOf>
 __device__ inline void fetch(char (*chunks)[ROWS][SWIZZLED], const char *ckv, const char *kpe, u32 first, u32 count, u32 valid,
                              RowOf row_of) {
     const u32 lane = threadIdx.x % 32, base = address(chunks) + lane / 8 * ROWS * SWIZZLED;
-    const u32 own = first + lane % 16, mine = lane % 16 < count && own < valid ? row_of(own) : 0;
+    const u32 own = first + lane % 16 * WARPS, mine = lane % 16 < count && own < valid ? row_of(own) : 0;
     const auto copy = [&](u32 to, u32 row, const char *from) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                      :: "r"(to + row * SWIZZLED + (lane % 8 ^ row % 8) * 16), "l"(from), "r"(row < valid ? 16u : 0u) : "memory");
@@ -200,13 +190,14 @@ __device__ inline void fetch(char (*chunks)[ROWS][SWIZZLED], const char *ckv, co
     for (u32 four = 0; four < count; four += 4) {
 #pragma unroll
         for (u32 nth = 0; nth < 4; ++nth) {
-            const u32 row = first + four + nth;
+            const u32 row = first + (four + nth) * WARPS;
             const char *from = ckv + (u64)__shfl_sync(0xffffffffu, mine, four + nth) * 2 * CKV + lane * 16;
             copy(base, row, from);
             copy(base + 4 * ROWS * SWIZZLED, row, from + CKV);
         }
         const u32 tail = four + lane / 8;
-        copy(address(chunks[CHUNKS - 1]), first + tail, kpe + (u64)__shfl_sync(0xffffffffu, mine, tail) * 2 * KPE + lane % 8 * 16);
+        copy(address(chunks[CHUNKS - 1]), first + tail * WARPS,
+             kpe + (u64)__shfl_sync(0xffffffffu, mine, tail) * 2 * KPE + lane % 8 * 16);
     }
 }
 
@@ -214,14 +205,14 @@ __device__ inline void count_in(u64 &barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(address(&barrier)) : "memory");
 }
 
-// Keep the ring full: each warp fetches a quarter of each tile.
+// Keep the ring full: each warp fetches a quarter of each tile; sixteen rows that would all be zeros are not touched.
 __device__ inline void fetch_all(Shared &shared, const char *ckv, const char *kpe, u32 count) {
     const u32 fetcher = threadIdx.x / 32 - WARPS, tiles = (count + TILE - 1) / TILE;
 #pragma unroll 1
     for (u32 tile = 0; tile < tiles; ++tile) {
-        const u32 slot = tile % STAGES, valid = count - tile * TILE, quarter = quarter_of(valid);
+        const u32 slot = tile % STAGES, valid = count - tile * TILE;
         if (tile >= STAGES) wait_for(address(&shared.freed[slot]), (tile / STAGES - 1) & 1);
-        fetch(shared.ring[slot], ckv, kpe, fetcher * quarter, quarter, valid,
+        fetch(shared.ring[slot], ckv, kpe, fetcher, min(TILE, valid + 15) / 16 * (16 / WARPS), valid,
               [&](u32 nth) { return (u32)shared.rows[tile * TILE + nth]; });
         count_in(shared.arrived[slot]);
     }
@@ -292,14 +283,14 @@ __device__ inline void weigh_tile(Own &own, Shared &shared, float (&logits)[8], 
 #pragma unroll
     for (u32 head = 0; head < 4; ++head) {
         higher[head] = fmaxf(higher[head], own.maximum[head]);
-        shrink[head] = power(own.maximum[head] - zero_if_empty(higher[head]));
+        shrink[head] = power(own.maximum[head] - higher[head]);  // a tile has a row, so its maximum is a number
         same = same && own.maximum[head] == higher[head];
         own.maximum[head] = higher[head];
         own.sum[head] *= shrink[head];
     }
 #pragma unroll
     for (u32 nth = 0; nth < 8; ++nth) {
-        logits[nth] = power(logits[nth] - zero_if_empty(higher[HEAD[nth]]));
+        logits[nth] = power(logits[nth] - higher[HEAD[nth]]);
         own.sum[HEAD[nth]] += logits[nth];
     }
     // Transposed on the way: a head's 64 weights lie side by side, swizzled like the rows.
@@ -308,7 +299,7 @@ __device__ inline void weigh_tile(Own &own, Shared &shared, float (&logits)[8], 
                  :: "r"(address(shared.weights[head]) + (piece ^ head % 8) * 16), "r"(pair(logits[0], logits[1])),
                     "r"(pair(logits[2], logits[3])), "r"(pair(logits[4], logits[5])), "r"(pair(logits[6], logits[7])) : "memory");
     show_matrix_unit();
-    if (!__all_sync(0xffffffffu, same)) {
+    if (tile > 0 && !__all_sync(0xffffffffu, same)) {
 #pragma unroll
         for (u32 chunk = 0; chunk < VALUES; ++chunk)
 #pragma unroll
@@ -547,7 +538,7 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
             asm volatile("prefetch.global.L2 [%0];" :: "l"(arrivals + token * CLUSTER + rank));
     } else if (warp >= WARPS) {
         fetch(shared.queries, q_nope + (u64)token * HEADS * 2 * CKV, q_pe + (u64)token * HEADS * 2 * KPE,
-              (warp - WARPS) * (HEADS / WARPS), HEADS / WARPS, HEADS, [](u32 head) { return head; });
+              warp - WARPS, HEADS / WARPS, HEADS, [](u32 head) { return head; });
     }
     __syncwarp();
     cluster_arrive();  // a block is sent nothing before it has started
