@@ -27,9 +27,13 @@ def install(session: nox.Session, *what: str, constraints: str = "cpu") -> None:
         session.install("-q", "-c", f"constraints/{constraints}.txt", *what)
 
 
-def measuring(session: nox.Session, requirements: list[Path]) -> None:
-    """Install what measuring needs: torch and triton (CUDA builds on a GPU), an artifact's own."""
-    needs = [word for path in requirements for word in ("-r", str(path))]
+def measuring(session: nox.Session, artifact: str = "*") -> None:
+    """Install what measuring needs: torch and triton (CUDA builds on a GPU), and what the artifacts of
+    that name need; `requirements-gpu.txt` is what is of use on a GPU alone, and too heavy for tests.
+    """
+    files = ["requirements.txt", *(["requirements-gpu.txt"] if HAS_GPU else [])]
+    found = [path for file in files for path in sorted(ROOT.glob(f"artifacts/{artifact}/{file}"))]
+    needs = [word for path in found for word in ("-r", str(path))]
     install(session, "-e", ".[measure]", *needs, constraints="gpu" if HAS_GPU else "cpu")
 
 
@@ -53,33 +57,31 @@ def warplog(session: nox.Session, *words: str) -> None:
 def reproduce(session: nox.Session) -> None:
     """Measure an entry again: nox -s reproduce -- <entry> [--publish]; without one, list them."""
     named = [Path(word).stem for word in session.posargs]
-    own = [
-        path
-        for path in sorted(ROOT.glob("artifacts/*/requirements.txt"))
-        if any(name.endswith(path.parent.name) for name in named)
-    ]
-    measuring(session, own)
+    folders = (path.name for path in sorted(ROOT.glob("artifacts/*")))
+    own = [slug for slug in folders if any(name.endswith(slug) for name in named)]
+    for slug in own or ["-"]:
+        measuring(session, slug)
     warplog(session, "reproduce")
 
 
 @nox.session
 def verify(session: nox.Session) -> None:
     """Measure every artifact again on the GPUs present; a summary at the end."""
-    measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
+    measuring(session)
     warplog(session, "verify")
 
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
     """Look for memory faults and races on a GPU at tiny sizes: nox -s sanitize -- [<entry>]; all without."""
-    measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
+    measuring(session)
     warplog(session, "sanitize")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests; they need no GPU. Those of the site need Chromium and Java, or are skipped."""
-    measuring(session, sorted(ROOT.glob("artifacts/*/requirements.txt")))
+    measuring(session)
     install(session, "-e", ".[site,test]")
     run(session, "python", "-m", "coverage", "erase")
     run(session, "python", "-m", "coverage", "run", "-m", "pytest", *session.posargs)
@@ -135,6 +137,6 @@ def scale(session: nox.Session) -> None:
 
 @nox.session
 def new(session: nox.Session) -> None:
-    """Start an entry: nox -s new -- "Title"."""
+    """Write a draft and its artifact, right as they are: nox -s new -- "Title"; it asks the rest."""
     install(session, "-e", ".")
     warplog(session, "new")

@@ -223,8 +223,7 @@ def test_fill_writes_the_numbers_and_check_is_then_content(lab, capsys, monkeypa
     assert "1 entries, 1 claims" in call("check").output
 
 
-def test_new_says_where_to_start_and_schema_is_a_schema():
-    assert "CONTRIBUTING.md" in call("new", "A title").output
+def test_schema_is_a_schema():
     assert '"measurements"' in call("schema").output
 
 

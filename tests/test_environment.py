@@ -99,8 +99,9 @@ def test_only_listed_variables_enter_and_paths_do_not(monkeypatch):
 def test_an_artifacts_requirements_are_versions_too(tmp_path):
     path = tmp_path / "requirements.txt"
     path.write_text("# why\nmsgspec>=0.1  # json\n-r other.txt\nno-such-package\n", "utf-8")
-    found = environment.packages(path)
-    assert {"torch", "triton", "numpy", "msgspec"} <= found.keys()
+    (tmp_path / "requirements-gpu.txt").write_text("rich\n", "utf-8")
+    found = environment.packages(tmp_path)
+    assert {"torch", "triton", "numpy", "msgspec", "rich"} <= found.keys()
     assert "no-such-package" not in found
 
 

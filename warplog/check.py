@@ -10,17 +10,15 @@ from pathlib import Path
 
 from warplog import figure
 from warplog.block import FigureBlock
-from warplog.claim import Verdict
 from warplog.entry import Entry, load_all, measured
 from warplog.evidence import Archive, Evidence
 from warplog.fault import Fault
 from warplog.markup import blank, line_around, measured_numbers
-from warplog.output import plain_text
+from warplog.publication import only_drafts, stale, unmet
 from warplog.source import Artifact, Repository
 
 _NAMED = re.compile(rb"^artifact:[ \t]*[\"']?([a-z0-9-]+)", re.MULTILINE)
 _LINK = re.compile(r"\[[^\[\]]*\]\(#[^()\s]*\)")
-_REASON_AT_MOST = 160
 _EXTERNAL = re.compile(r"\]\(<?https?://|<https?://")
 
 
@@ -31,8 +29,9 @@ def check(repository: Repository, archive: Archive | None = None) -> list[Fault]
     """
     archive = archive or Archive(repository)
     entries, faults = load_all(repository, archive)
+    hidden = only_drafts(entries)
     for artifact in repository.artifacts():
-        faults += _artifact_faults(artifact, archive)
+        faults += _artifact_faults(artifact, archive, may_be_stale=artifact.slug in hidden)
     faults += _folder_faults(repository)
     faults += _unnamed(repository)
     for entry in entries:
@@ -45,7 +44,9 @@ def _order(fault: Fault) -> tuple[str, int]:
     return file, int(line) if line.isdigit() else 0
 
 
-def _artifact_faults(artifact: Artifact, archive: Archive) -> Iterator[Fault]:
+def _artifact_faults(
+    artifact: Artifact, archive: Archive, *, may_be_stale: bool
+) -> Iterator[Fault]:
     """Yield a fault for each record that cannot be read and for each device whose newest is stale."""
     try:
         known = archive.of(artifact.slug)
@@ -53,13 +54,8 @@ def _artifact_faults(artifact: Artifact, archive: Archive) -> Iterator[Fault]:
         yield fault
         return
     yield from known.faults
-    for evidence in known.devices.values():
-        if not evidence.fresh:
-            place = evidence.path.relative_to(archive.repository.root).as_posix()
-            remedy = (
-                f"run `nox -s reproduce -- {artifact.slug} --publish` on {evidence.record.device}"
-            )
-            yield Fault(place, evidence.stale_reason, remedy)
+    if not may_be_stale:
+        yield from stale(known, archive)
 
 
 def _folder_faults(repository: Repository) -> Iterator[Fault]:
@@ -93,40 +89,14 @@ def _head(path: Path) -> bytes:
 def entry_faults(entry: Entry, archive: Archive) -> Iterator[Fault]:
     """Yield what is wrong with an entry beside its records: claims, numbers, figures.
 
-    A draft's claims need not be tested yet.
+    What a draft still lacks for publication is no fault: `publication.notes` tells of it.
     """
     evidence = archive.of(entry.artifact).devices.get(entry.device)
     if not entry.draft:
-        yield from _untested(entry, evidence)
-        yield from _unexplained(entry, evidence)
+        yield from unmet(entry, archive.of(entry.artifact))
     yield from _texts(entry, evidence)
     yield from _loose_numbers(entry)
     yield from _figures(entry, archive)
-
-
-def _untested(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
-    if evidence is not None and not evidence.fresh:
-        return  # one fault for the stale record says it for all
-    remedy = f"run `nox -s reproduce -- {entry.artifact} --publish` on {entry.device}"
-    for name, claim in entry.claims.items():
-        if evidence is None:
-            reason = f"there is no record of {entry.device}"
-        else:
-            judgement = evidence.judge(claim)
-            if judgement.verdict is not Verdict.UNTESTED:
-                continue
-            reason = plain_text(judgement.reason).partition("\n")[0][:_REASON_AT_MOST]
-        yield entry.front.fault(f"claim {name!r}: untested: {reason}", remedy, "claims", name)
-
-
-def _unexplained(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
-    """Yield a fault for each reported claim that is refuted on the entry's device without a cause."""
-    for name, claim in entry.claims.items():
-        if evidence is None or claim.reported is None or claim.cause is not None:
-            continue
-        if evidence.judge(claim).verdict is Verdict.REFUTED:
-            problem = f"claim {name!r}: refuted without a cause"
-            yield entry.front.fault(problem, "add `cause:` with one line", "claims", name)
 
 
 def _texts(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:

@@ -15,17 +15,20 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from warplog import authorship
 from warplog import entry as entries
 from warplog.check import check as faults_of
 from warplog.entry import Entry
 from warplog.evidence import Archive
 from warplog.fault import Fault, Faults
+from warplog.publication import notes
 from warplog.record import schema as record_schema
 from warplog.source import Artifact, Repository
 from warplog.store import write_whole
 
 PIPE_WIDTH = 120
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app.command()(authorship.new)
 
 Names = Annotated[list[str] | None, typer.Argument(help="Artifacts or entries, by slug or file.")]
 Publish = Annotated[bool, typer.Option("--publish", help="Add the record to the artifact.")]
@@ -124,10 +127,15 @@ def check() -> None:
     repository = Repository.find(Path.cwd())
     archive = Archive(repository)
     faults = faults_of(repository, archive)
+    found, _ = entries.load_all(repository, archive)
+    for note in notes(found, archive):
+        typer.echo(f"note: {note}")
     if faults:
         raise Faults(faults)
-    found, _ = entries.load_all(repository, archive)
-    typer.echo(f"{len(found)} entries, {sum(len(each.claims) for each in found)} claims: all hold")
+    drafts = [each for each in found if each.draft]
+    claims = sum(len(each.claims) for each in found if not each.draft)
+    more = f"; {len(drafts)} not published yet: see the notes" if drafts else ""
+    typer.echo(f"{len(found) - len(drafts)} entries, {claims} claims: all hold{more}")
 
 
 @app.command()
@@ -144,13 +152,6 @@ def fill(names: Names = None) -> None:
             typer.echo(f"filled {each.path.name}")
     if faults and not names:
         raise Faults(faults)
-
-
-@app.command()
-def new(title: Annotated[str, typer.Argument(help="The entry's title.")]) -> None:
-    """Say how to start an entry; a later version writes it."""
-    typer.echo(f"To start {title!r}, follow the ten steps of CONTRIBUTING.md: copy an entry and")
-    typer.echo("its artifact, rename both, and run: nox -s check")
 
 
 @app.command()

@@ -10,7 +10,8 @@ from warplog.evidence import CEILINGS
 from warplog.fault import Fault, Faults
 from warplog.inputs import Contents, artifact_of
 from warplog.journal import Journal, Outcome, read_journal
-from warplog.source import Repository
+from warplog.publication import only_drafts
+from warplog.source import Artifact, Repository
 from warplog.workshop import Workshop
 
 _SHARED = {"shared", CEILINGS}
@@ -19,11 +20,13 @@ _SHARED = {"shared", CEILINGS}
 class Desk:
     """The entries of a repository as they stand, and what is wrong with them.
 
-    `journal` holds the entries that are right, `faults` all that an author can mend.
+    `journal` holds the entries that are right, `faults` all that an author can mend; `drafts` says
+    whether drafts are shown too, as to their author.
     """
 
     journal: Journal
     faults: list[Fault]
+    drafts = False
 
     def __init__(self) -> None:
         self._contents = Contents()
@@ -38,7 +41,9 @@ class Desk:
 
     def read(self) -> list[Fault]:
         """Read what is not read yet, and return all that is wrong."""
-        self.journal, self.faults = read_journal(self.shop.archive, self._outcome)
+        self.journal, self.faults = read_journal(
+            self.shop.archive, self._outcome, drafts=self.drafts
+        )
         known = {each.entry.artifact: each.known for each in self.journal.outcomes}
         for artifact in self.shop.repository.artifacts():
             try:
@@ -87,8 +92,15 @@ class Desk:
         return {
             path
             for path, found in self._read.items()
-            if isinstance(found, Faults) or not found.entry.draft
+            if isinstance(found, Faults) or self.drafts or not found.entry.draft
         }
+
+    @property
+    def artifacts(self) -> list[Artifact]:
+        """The artifacts whose files are shown: all but those that only drafts, unseen, tell of."""
+        known = [each.entry for each in self._read.values() if isinstance(each, Outcome)]
+        hidden = set() if self.drafts else only_drafts(known) - {CEILINGS}
+        return [each for each in self.shop.repository.artifacts() if each.slug not in hidden]
 
     def _outcome(self, path: Path) -> Outcome:
         """Return the entry at `path`, judged, or raise Faults; both are remembered."""

@@ -178,13 +178,16 @@ def disturbances(readings: list[dict[str, Any]]) -> list[str]:
     return sorted(slowed) + ([f"{others} other process(es) on the GPU"] if others else [])
 
 
-def packages(requirements: Path | None) -> dict[str, str]:
-    """Return the installed versions of torch, triton, numpy, CUDA and each named requirement."""
+def packages(folder: Path | None = None) -> dict[str, str]:
+    """Return the installed versions of torch, triton, numpy and CUDA, and of each requirement that a
+    file requirements.txt or requirements-gpu.txt in `folder` names.
+    """
     names = list(PACKAGES)
-    for line in requirements.read_text("utf-8").splitlines() if requirements else []:
-        found = _REQUIREMENT.match(line.partition("#")[0])
-        if found:
-            names.append(found.group(1))
+    for path in sorted(folder.glob("requirements*.txt")) if folder else []:
+        for line in path.read_text("utf-8").splitlines():
+            found = _REQUIREMENT.match(line.partition("#")[0])
+            if found:
+                names.append(found.group(1))
     versions = {}
     for name in names:
         try:
@@ -214,15 +217,15 @@ def system() -> str:
     return f"{platform.system()} {platform.machine()}"
 
 
-def about(where: torch.device, requirements: Path | None) -> dict[str, Any]:
-    """Return all that is named of this process's environment, clocks aside."""
+def about(where: torch.device, folder: Path | None) -> dict[str, Any]:
+    """Return all that is named of this process's environment, clocks aside; the artifact is in `folder`."""
     return {
         "device": slug(where),
         "gpu": gpu(where),
         "driver": driver() if where.type == "cuda" else None,
         "python": sys.version.split()[0],
         "system": system(),
-        "packages": packages(requirements),
+        "packages": packages(folder),
         "variables": variables(),
     }
 

@@ -102,11 +102,12 @@ class Journal:
 
 
 def read_journal(
-    archive: Archive, make: Callable[[Path], Outcome] | None = None
+    archive: Archive, make: Callable[[Path], Outcome] | None = None, *, drafts: bool = False
 ) -> tuple[Journal, list[Fault]]:
-    """Return the journal of a repository without its drafts, and the faults of the other entries.
+    """Return the journal of a repository, and the faults of the entries that are not right.
 
-    `make` reads and judges one entry; without it, each is read from its file.
+    `make` reads and judges one entry; without it, each is read from its file. `drafts` are in it only
+    where that is asked for: for their author.
     """
     make = make or partial(_outcome_at, archive=archive)
     found: dict[str, Outcome] = {}
@@ -120,7 +121,8 @@ def read_journal(
         first = found.setdefault(outcome.entry.slug, outcome)
         if first is not outcome:
             faults.append(same_slug(outcome.entry, first.entry))
-    return journal_of(each for each in found.values() if not each.entry.draft), faults
+    shown = (each for each in found.values() if drafts or not each.entry.draft)
+    return journal_of(shown), faults
 
 
 def journal_of(outcomes: Iterable[Outcome]) -> Journal:

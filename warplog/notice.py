@@ -19,6 +19,10 @@ from warplog.tally import short_name
 
 STALE, DISTURBED, OLDER, DISPUTED = "stale", "disturbed", "older protocol", "disputed"
 DISPUTED_CLAIM = f"{DISPUTED} between records"
+_DRAFT = (
+    "<strong>Draft.</strong> Only whoever serves the site sees this page: the published site leaves it "
+    "out. <code>nox -s check</code> says what it still lacks."
+)
 _NAMED_AT_MOST = 6
 _CLAIMS_AT_MOST = 3
 _FILES_AT_MOST = 3
@@ -29,7 +33,8 @@ def notices(outcome: Outcome, disputed: dict[str, list[Past]]) -> str:
 
     `disputed` holds, by claim, the records that support it and those that refute it.
     """
-    found = [words for column in outcome.columns for words in _of_column(column, outcome)]
+    found = [_DRAFT] if outcome.entry.draft else []
+    found += [words for column in outcome.columns for words in _of_column(column, outcome)]
     if disputed:
         found.append(_dispute(disputed))
     return "".join(f'<div class="wl-notice" role="note">{words}</div>' for words in found)

@@ -60,8 +60,8 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         return self.desk.journal
 
     def on_startup(self, *, command: str, dirty: bool) -> None:  # noqa: ARG002 - MkDocs' words
-        """Hear whether an author is watching: then a fault is a page and not the end."""
-        self.author = command == "serve"
+        """Hear whether an author is watching: then drafts are pages, and a fault is one, not the end."""
+        self.author = self.desk.drafts = command == "serve"
 
     def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
         """Add a page for each entry, the pages and files made from all of them, the files of each
@@ -77,7 +77,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         self.crew = Crew(shop, kept, url, _site(config), fonts(Path(config.docs_dir)))
         self.crew.start()
         faults = self.desk.read()
-        for artifact in repository.artifacts():
+        for artifact in self.desk.artifacts:
             try:
                 _add_files(files, artifact, repository.root, config)
             except Fault as fault:

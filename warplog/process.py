@@ -158,8 +158,7 @@ def measure(
     seconds = time.perf_counter() - started
     used = {**shared.digests(), **used}
     clocks += [environment.busiest(busy), environment.clocks(where)]
-    requirements = folder / "requirements.txt"
-    about = environment.about(where, requirements if requirements.is_file() else None)
+    about = environment.about(where, folder)
     about |= {"clocks": list(filter(None, clocks)), "disturbed": environment.disturbances(clocks)}
     about |= {"timer": timer.name if timer else "none"}
     about |= {"flush_bytes": timer.flush_bytes if timer else 0}

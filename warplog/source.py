@@ -68,12 +68,6 @@ class Artifact:
         """The folder of this artifact's published records."""
         return self.folder / "records"
 
-    @property
-    def requirements(self) -> Path | None:
-        """The file of what it needs beside torch and triton, if it needs more."""
-        path = self.folder / "requirements.txt"
-        return path if path.is_file() else None
-
     def files(self) -> list[Path]:
         """Return the artifact's own files, sorted; a link that leaves its folder raises Fault."""
         found: list[Path] = []
