@@ -86,6 +86,19 @@ def test_an_item_says_what_came_of_it_on_each_gpu(tmp_path):
     assert "stale: kernel.py changed" in third
 
 
+def test_a_long_sentence_of_an_author_is_shown_whole(tmp_path):
+    lab = Lab(tmp_path)
+    write_record(lab, "plain")
+    summary, said = "A word. " * 40, "A claim, " * 40
+    claims = {name: {**claim, "says": said + name} for name, claim in CLAIMS.items()}
+    write_entry(lab, "plain", summary=summary + "End.", claims=claims)
+    every = journal(lab)
+    assert summary + "End." in html(ways.home(HOME, every))
+    pages = [page for page in ways.pages(every).values() if "A claim, " in html(page)]
+    assert len(pages) >= 2
+    assert not [page for page in pages if "left out" in html(page)]
+
+
 def test_a_tag_leads_to_the_entries_that_share_it(tmp_path):
     page = html(ways.home(HOME, journal(shelf(tmp_path))))
     assert '<a href="tags.html#c-f1deb7">C++</a>' in page

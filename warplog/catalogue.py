@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from warplog.address import device_address, entry_address, tag_address
 from warplog.journal import Column, Outcome
 from warplog.notice import caveats, marks
-from warplog.output import plain_words
+from warplog.output import SENTENCE_AT_MOST, plain_words
 from warplog.tally import MIXED, gpu_words, in_words, sum_badge, sum_glyph, summary
 
 _COLUMNS_AT_MOST = 5
@@ -24,7 +24,8 @@ def entry_link(outcome: Outcome, root: str = "", kind: str = "") -> str:
     """Return a link to an entry by its title."""
     named = f' class="{kind}"' if kind else ""
     entry = outcome.entry
-    return f'<a{named} href="{root}{entry_address(entry.slug)}">{plain_words(entry.title)}</a>'
+    title = plain_words(entry.title, SENTENCE_AT_MOST)
+    return f'<a{named} href="{root}{entry_address(entry.slug)}">{title}</a>'
 
 
 def claim_address(outcome: Outcome, name: str, root: str = "") -> str:
@@ -51,7 +52,7 @@ def full_item(outcome: Outcome) -> str:
     return (
         f'<li class="wl-item"><div class="wl-tags">{day(outcome)}{tag_links(outcome)}</div>'
         f'<div class="wl-story"><h3 class="wl-heading">{entry_link(outcome, kind="wl-title")}</h3>'
-        f'<p class="wl-summary">{plain_words(entry.summary)}</p></div>'
+        f'<p class="wl-summary">{plain_words(entry.summary, SENTENCE_AT_MOST)}</p></div>'
         f'<ul class="wl-sides">{rows}</ul></li>'
     )
 

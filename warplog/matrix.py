@@ -13,7 +13,7 @@ from warplog.claim import Claim, Judgement, Verdict
 from warplog.history import disputes, pasts
 from warplog.journal import Column, Journal, Outcome
 from warplog.notice import DISPUTED_CLAIM, marks
-from warplog.output import plain_words
+from warplog.output import SENTENCE_AT_MOST, plain_words
 from warplog.placeholder import Page
 from warplog.sheet import sheet
 from warplog.tally import glyph, gpu_words, plural, sum_badge, summary
@@ -127,7 +127,7 @@ def _claim_row(outcome: Outcome, name: str, claim: Claim, note: str, cells: str)
     address = claim_address(outcome, name)
     return (
         f'<tr data-claim="{outcome.entry.slug}#{name}"><th scope="row"><a href="{address}">'
-        f"{plain_words(claim.says)}</a>{note}</th>{cells}</tr>"
+        f"{plain_words(claim.says, SENTENCE_AT_MOST)}</a>{note}</th>{cells}</tr>"
     )
 
 

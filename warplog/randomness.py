@@ -14,8 +14,7 @@ _RUN = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-f]+|[0-9A-F]+)\Z")
 _PARTS = re.compile(r"[A-Za-z0-9]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{6,}")
-_INTEGRITY = re.compile(r"(?:sha(?:1|256|384|512)-|\b_Z\w*)\Z")
-_MANGLED = re.compile(r"_+Z[A-Z0-9]")
+_NAMED = re.compile(r"sha\d{1,3}-|_+Z[A-Z0-9]")  # an integrity hash, a mangled symbol
 _CHANGES_MIXED, _CHANGES_PLAIN = 0.36, 0.24
 _ENTROPY, _LEAST_PLAIN, _LEAST_DIGITS = 3.4, 24, 4
 _MIXED_CLASSES, _AT_MOST_WORDS = 3, 0.34
@@ -25,8 +24,6 @@ _PAIRS_LEAST = 12
 def random_runs(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each run of at least twenty characters stands that no person would write."""
     for match in _RUN.finditer(text):
-        if _INTEGRITY.search(text, max(0, match.start() - 8), match.start()):
-            continue
         if is_random(match[0]):
             yield match.span()
 
@@ -34,7 +31,7 @@ def random_runs(text: str) -> Iterator[tuple[int, int]]:
 def is_random(run: str) -> bool:
     """Return whether `run` was drawn from letters and digits, rather than named."""
     parts = [part for part in _PARTS.findall(run) if not _HEX.match(part)]
-    if not parts or run.startswith("sha") or _MANGLED.match(run):
+    if not parts or _NAMED.match(run):
         return False
     characters = "".join(parts)
     pairs = sum(len(part) - 1 for part in parts)

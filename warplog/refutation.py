@@ -15,7 +15,7 @@ from warplog.claim import Claim, Reported, Verdict
 from warplog.history import disputes, pasts
 from warplog.journal import Column, Journal, Outcome
 from warplog.notice import DISPUTED_CLAIM, marks
-from warplog.output import plain_words
+from warplog.output import SENTENCE_AT_MOST, plain_words
 from warplog.placeholder import Page
 from warplog.quantity import UNITS
 from warplog.sheet import section, sheet
@@ -133,14 +133,14 @@ def _item(each: Refutation) -> str:
     pairs += [
         ("Holds if", bounds(each.claim, each.unit)),
         ("Measured", _all_measured(each)),
-        ("Why", plain_words(each.claim.cause) if each.claim.cause else _NO_CAUSE),
+        ("Why", plain_words(each.claim.cause, SENTENCE_AT_MOST) if each.claim.cause else _NO_CAUSE),
     ]
     rows = "".join(f"<div><dt>{head}</dt><dd>{cell}</dd></div>" for head, cell in pairs)
     address = claim_address(each.outcome, each.name)
     return (
         f'<li class="wl-item"><div class="wl-tags">{day(each.outcome)}'
         f'{entry_link(each.outcome)}</div><div class="wl-story"><h3 class="wl-heading">'
-        f'<a class="wl-title" href="{address}">{plain_words(each.claim.says)}</a></h3>'
+        f'<a class="wl-title" href="{address}">{plain_words(each.claim.says, SENTENCE_AT_MOST)}</a></h3>'
         f'<p class="wl-about">{about(each.claim)}</p><dl class="wl-pairs">{rows}</dl></div></li>'
     )
 

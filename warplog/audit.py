@@ -1,0 +1,137 @@
+"""Checks a record that someone offers, without a GPU: is it sound, possible, likely, private, and of this source?
+
+The rule kept here: a record is judged by its own samples and by what is published already, every finding
+says where, what and how to mend it, and nothing is written.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from warplog.evidence import CEILINGS, Archive
+from warplog.fault import Fault
+from warplog.physics import impossible
+from warplog.place import line_of
+from warplog.plausibility import unlikely
+from warplog.record import Record, loads
+from warplog.source import Artifact, closure_digest
+from warplog.store import file_name
+from warplog.trace import traces
+
+FRESH, STALE, UNKNOWN = "fresh", "stale", "unknown"
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What came of an audit: the record, None where it cannot be read; how its source compares with the
+    checkout's; and what is wrong with it, if anything.
+    """
+
+    record: Record | None
+    source: str
+    findings: tuple[Fault, ...]
+
+
+def audit(path: Path, archive: Archive, now: datetime | None = None) -> Audit:
+    """Return what is to be said of the record in the file `path`; raises Fault where there is no file."""
+    place = path.name
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise Fault(str(path), problem, "name the file of a record") from None
+    try:
+        record = loads(text, place)
+    except Fault as fault:
+        return Audit(None, UNKNOWN, (fault,))
+    found = list(_filed(record, path))
+    source, problems = _source(record, archive)
+    for steps, problem, remedy in [*problems, *_doubts(record, archive, now or datetime.now(UTC))]:
+        found.append(Fault(f"{place}:{line_of(text, steps)}", problem, remedy))
+    found += _private(msgspec.json.decode(text), text, place)
+    return Audit(record, source, tuple(found))
+
+
+def read_here(path: Path) -> Record:
+    """Return the record in the file `path`, wherever it lies; raises Fault where it holds none."""
+    try:
+        return loads(path.read_bytes(), path.name)
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise Fault(str(path), problem, "name the file of a record") from None
+
+
+def _filed(record: Record, path: Path) -> Iterator[Fault]:
+    """Yield a fault for a file under `records/` whose name or folder are not the record's."""
+    folder = path.resolve().parent
+    wanted = f"{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
+    actual = "/".join([*folder.parts[-3:], path.name])
+    if folder.parent.name == "records" and actual != wanted:
+        yield Fault(path.name, f"is filed as {actual}", f"file it as artifacts/{wanted}")
+
+
+Problems = list[tuple[list[str], str, str]]
+
+
+def _source(record: Record, archive: Archive) -> tuple[str, Problems]:
+    """Return how the record's source compares with the checkout's, and what is wrong about that."""
+    files = record.source.files
+    if closure_digest(files) != record.source.digest:
+        problem = "source: the digest does not fit its own list of files"
+        return UNKNOWN, [(["source", "digest"], problem, "measure again, with --publish")]
+    try:
+        artifact = archive.repository.artifact(record.artifact)
+        unknown = [name for name in files if not _is_known(name, artifact)]
+        changed = artifact.changes(record)
+    except Fault as fault:
+        return UNKNOWN, [(["artifact"], f"artifact: {fault.problem}", fault.remedy)]
+    commit = f" {record.source.commit[:12]}" if record.source.commit else ""
+    remedy = f"check it at the commit{commit} that it is of, or measure this source"
+    if unknown:
+        problem = f"source: the checkout has no file {', '.join(map(repr, unknown[:_SHOWN]))}"
+        return UNKNOWN, [(["source", "files", unknown[0]], problem, remedy)]
+    if changed:
+        problem = f"source: stale, {', '.join(changed[:_SHOWN])} changed since it was measured"
+        return STALE, [(["source", "files"], problem, remedy)]
+    return FRESH, []
+
+
+def _is_known(name: str, artifact: Artifact) -> bool:
+    """Return whether a record's source may name a file of that path, and the checkout has it."""
+    path = (artifact.folder / name).resolve()
+    shared = (artifact.folder.parent / "shared").resolve()
+    inside = path.is_relative_to(artifact.folder.resolve()) or path.is_relative_to(shared)
+    return inside and path.is_file()
+
+
+def _doubts(record: Record, archive: Archive, now: datetime) -> Iterator[tuple[list[str], str, str]]:
+    """Yield what cannot be and what is not likely, against what is published of the same device."""
+    published: list[Record] = []
+    ceilings = None
+    if (archive.repository.root / "artifacts" / CEILINGS / "reproduce.py").is_file():
+        known = archive.of(CEILINGS)
+        published = [each.record for each in known.history.get(record.device, ())]
+        newest = known.devices.get(record.device)
+        if newest is not None and record.artifact != CEILINGS:
+            ceilings = newest.record
+    yield from impossible(record, ceilings, published)
+    yield from unlikely(record, now)
+
+
+def _private(data: Any, text: bytes, place: str) -> Iterator[Fault]:
+    """Yield a fault for each text that holds a private trace, without showing it."""
+    for steps, kind in traces(data):
+        where = ".".join(step[:40] for step in steps if kinds_free(step))
+        problem = f"{where}: holds {kind}"
+        remedy = "say that elsewhere, and measure again: a record is never edited"
+        yield Fault(f"{place}:{line_of(text, steps)}", problem, remedy)
+
+
+def kinds_free(step: str) -> bool:
+    """Return whether a step can be shown: it holds no private trace itself."""
+    return not list(traces(step))

@@ -1,0 +1,203 @@
+"""What tells two records of one artifact apart, and whether their numbers lie apart at all. Pure.
+
+The rule kept here: two numbers are the same where the intervals of their runs overlap, or where they are no
+further apart than the baseline is from itself in either record; a reason is only what the records say.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from warplog.quantity import AA_METRIC, aa_floor
+from warplog.reading import Unmeasured
+from warplog.record import Interval, Measurement, Record
+from warplog.workload import spell
+
+_UNDECIDED = {"error", "host_time", AA_METRIC}  # of the seeds, of the host, and the noise itself
+_NAMED = 4
+
+
+class Kind(StrEnum):
+    """What two records are to each other."""
+
+    WRONG = "wrong output"
+    SOURCE = "other source"
+    DEVICE = "other device or driver"
+    PROTOCOL = "other protocol"
+    DISTURBED = "disturbed run"
+    SAME = "same within noise"
+    APART = "apart, and no record says why"
+
+
+class Difference(Struct, frozen=True):
+    """One number as both records have it: the intervals of its runs, their medians, and whether they lie
+    further apart than the noise.
+    """
+
+    metric: str
+    subject: str
+    workload: str
+    unit: str
+    one: Interval
+    other: Interval
+    medians: tuple[float, float]
+    apart: bool
+
+    @property
+    def size(self) -> float:
+        """How far the medians are apart: the logarithm of their ratio, infinite where there is none."""
+        low, high = sorted(self.medians)
+        if low == high:
+            return 0.0
+        return math.log(high / low) if low > 0 else math.inf
+
+
+class Contrast(Struct, frozen=True):
+    """What two records are to each other, with the words for each reason; all numbers that both have, those
+    furthest apart first; and how many measurements only one of them has.
+    """
+
+    reasons: tuple[tuple[Kind, str], ...]
+    differences: tuple[Difference, ...]
+    alone: tuple[int, int]
+
+    @property
+    def apart(self) -> int:
+        """How many numbers lie further apart than the noise."""
+        return sum(each.apart for each in self.differences)
+
+    @property
+    def kind(self) -> Kind:
+        """The one word for it: the first reason, and without any whether the numbers are the same."""
+        if self.reasons:
+            return self.reasons[0][0]
+        return Kind.APART if self.apart or any(self.alone) else Kind.SAME
+
+
+def contrast(one: Record, other: Record) -> Contrast:
+    """Return what tells `other` from `one`, two records of the same artifact."""
+    first, second = _keyed(one), _keyed(other)
+    both = [key for key in first if key in second]
+    found = [_difference(first[key], second[key], one, other) for key in both]
+    differences = [each for each in found if each is not None]
+    differences.sort(key=lambda each: (not each.apart, -each.size))
+    alone = (len(first) - len(both), len(second) - len(both))
+    return Contrast(tuple(_reasons(one, other)), tuple(differences), alone)
+
+
+def _keyed(record: Record) -> dict[tuple[str, str, str], Measurement]:
+    return {
+        (each.metric, each.subject, spell(dict(sorted(each.workload.items())))): each
+        for each in record.measurements
+        if each.metric not in _UNDECIDED and each.runs is not None
+    }
+
+
+def _difference(a: Measurement, b: Measurement, one: Record, other: Record) -> Difference | None:
+    if a.unit != b.unit:
+        return None
+    noise = max(_noise(a, one), _noise(b, other)) if a.metric == "latency" else 0.0
+    first, second = Interval.of(a.medians), Interval.of(b.medians)
+    middles = (statistics.median(a.medians), statistics.median(b.medians))
+    gap = max(second.low - first.high, first.low - second.high)
+    apart = gap > noise * min(map(abs, middles))
+    return Difference(
+        a.metric, a.subject, spell(a.workload), a.unit, first, second, middles, apart
+    )
+
+
+def _noise(measurement: Measurement, record: Record) -> float:
+    """Return how far a baseline was from itself on this workload, as a fraction; 0 where none is known."""
+    for each in record.measurements:
+        if each.metric == AA_METRIC and each.workload == measurement.workload:
+            try:
+                found = aa_floor(record, each.subject, each.workload)
+            except Unmeasured:
+                return 0.0
+            return 0.0 if found is None else found.high - 1
+    return 0.0
+
+
+def _reasons(one: Record, other: Record) -> Iterator[tuple[Kind, str]]:
+    """Yield each reason that the records give for a difference, the gravest first."""
+    for kind, words in (
+        (Kind.WRONG, _wrong(one, other)),
+        (Kind.SOURCE, _source(one, other)),
+        (Kind.DEVICE, _device(one, other)),
+        (Kind.PROTOCOL, _protocol(one, other)),
+        (Kind.DISTURBED, _disturbed(one, other)),
+    ):
+        if words:
+            yield kind, words
+
+
+def _wrong(one: Record, other: Record) -> str:
+    """Say which subjects are wrong in one record and not in the other."""
+    first, second = (
+        {
+            f"{each.subject!r} on {spell(each.workload)}"
+            for each in record.measurements
+            if each.failed is not None
+        }
+        for record in (one, other)
+    )
+    said = [
+        f"{_listed(sorted(found))} in the {which} alone"
+        for which, found in (("first", first - second), ("second", second - first))
+        if found
+    ]
+    return "; ".join(said)
+
+
+def _source(one: Record, other: Record) -> str:
+    a, b = one.source.files, other.source.files
+    if one.source.digest == other.source.digest:
+        return ""
+    return _listed([name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)])
+
+
+def _device(one: Record, other: Record) -> str:
+    if one.device != other.device:
+        return f"{one.device}, {other.device}"
+    facts = [
+        *_changes(one.environment.gpu or {}, other.environment.gpu or {}),
+        *_changes({"driver": one.environment.driver}, {"driver": other.environment.driver}),
+        *_changes(one.environment.packages, other.environment.packages),
+        *_changes(one.environment.variables, other.environment.variables),
+        *_changes({"python": one.environment.python}, {"python": other.environment.python}),
+    ]
+    return _listed(facts)
+
+
+def _protocol(one: Record, other: Record) -> str:
+    names = ("version", "runs", "timer", "flush_bytes")
+    first = {name: getattr(one.protocol, name) for name in names}
+    second = {name: getattr(other.protocol, name) for name in names}
+    found = list(_changes(first, second))
+    if one.protocol.harness != other.protocol.harness:
+        found.append("other modules of the harness")
+    return _listed(found)
+
+
+def _disturbed(one: Record, other: Record) -> str:
+    said = [
+        f"the {which}: {_listed(record.disturbed)}"
+        for which, record in (("first", one), ("second", other))
+        if record.disturbed
+    ]
+    return "; ".join(said)
+
+
+def _changes(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+    for name in sorted(one.keys() | other.keys()):
+        if one.get(name) != other.get(name):
+            yield f"{name} {one.get(name, 'none')}, {other.get(name, 'none')}"
+
+
+def _listed(words: list[str]) -> str:
+    more = len(words) - _NAMED
+    return "; ".join(words[:_NAMED]) + (f"; {more} more" if more > 0 else "")
