@@ -91,6 +91,7 @@ def test_a_long_sentence_of_an_author_is_shown_whole(tmp_path):
     write_record(lab, "plain")
     summary, said = "A word. " * 40, "A claim, " * 40
     claims = {name: {**claim, "says": said + name} for name, claim in CLAIMS.items()}
+    claims["fast"]["at_least"] = 1000
     write_entry(lab, "plain", summary=summary + "End.", claims=claims)
     every = journal(lab)
     assert summary + "End." in html(ways.home(HOME, every))

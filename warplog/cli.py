@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from warplog import authorship
+from warplog import authorship, inspection
 from warplog import entry as entries
 from warplog.check import check as faults_of
 from warplog.entry import Entry
@@ -29,6 +29,8 @@ from warplog.store import write_whole
 PIPE_WIDTH = 120
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 app.command()(authorship.new)
+app.command()(inspection.verify_record)
+app.command()(inspection.compare_records)
 
 Names = Annotated[list[str] | None, typer.Argument(help="Artifacts or entries, by slug or file.")]
 Publish = Annotated[bool, typer.Option("--publish", help="Add the record to the artifact.")]

@@ -6,12 +6,13 @@ further apart than the baseline is from itself in either record; a reason is onl
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
+from warplog.output import plain_text
 from warplog.quantity import AA_METRIC, aa_floor
 from warplog.reading import Unmeasured
 from warplog.record import Interval, Measurement, Record
@@ -136,21 +137,20 @@ def _reasons(one: Record, other: Record) -> Iterator[tuple[Kind, str]]:
 
 
 def _wrong(one: Record, other: Record) -> str:
-    """Say which subjects are wrong in one record and not in the other."""
-    first, second = (
-        {
-            f"{each.subject!r} on {spell(each.workload)}"
-            for each in record.measurements
-            if each.failed is not None
-        }
-        for record in (one, other)
-    )
-    said = [
-        f"{_listed(sorted(found))} in the {which} alone"
-        for which, found in (("first", first - second), ("second", second - first))
-        if found
-    ]
+    """Say which subjects failed in one record and were right in the other, with the reason of the first."""
+    said = []
+    for which, failing, whole in (("first", one, other), ("second", other, one)):
+        right = {_where(each) for each in whole.measurements if each.runs is not None}
+        failed = {_where(each): each.failed for each in failing.measurements if each.failed}
+        found = [
+            f"{where}: {plain_text(why)}" for where, why in failed.items() if where in right
+        ]
+        said += [f"in the {which} alone {_listed(found)}"] if found else []
     return "; ".join(said)
+
+
+def _where(measurement: Measurement) -> str:
+    return f"{measurement.subject!r} on {spell(measurement.workload)}"
 
 
 def _source(one: Record, other: Record) -> str:
@@ -161,16 +161,20 @@ def _source(one: Record, other: Record) -> str:
 
 
 def _device(one: Record, other: Record) -> str:
+    """Say how the machines differ: what only one of the records states is no difference, but for variables,
+    which are not set where they are not stated.
+    """
     if one.device != other.device:
         return f"{one.device}, {other.device}"
-    facts = [
-        *_changes(one.environment.gpu or {}, other.environment.gpu or {}),
-        *_changes({"driver": one.environment.driver}, {"driver": other.environment.driver}),
-        *_changes(one.environment.packages, other.environment.packages),
-        *_changes(one.environment.variables, other.environment.variables),
-        *_changes({"python": one.environment.python}, {"python": other.environment.python}),
+    here, there = one.environment, other.environment
+    stated = [
+        (here.gpu or {}, there.gpu or {}),
+        ({"driver": here.driver or ""}, {"driver": there.driver or ""}),
+        (here.packages, there.packages),
+        ({"python": here.python}, {"python": there.python}),
     ]
-    return _listed(facts)
+    facts = [words for first, second in stated for words in _changes(first, second, both=True)]
+    return _listed([*facts, *_changes(here.variables, there.variables)])
 
 
 def _protocol(one: Record, other: Record) -> str:
@@ -192,10 +196,13 @@ def _disturbed(one: Record, other: Record) -> str:
     return "; ".join(said)
 
 
-def _changes(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    for name in sorted(one.keys() | other.keys()):
+def _changes(
+    one: Mapping[str, Any], other: Mapping[str, Any], *, both: bool = False
+) -> Iterator[str]:
+    """Yield each name with its two values where they differ; with `both` only where there are two."""
+    for name in sorted(one.keys() & other.keys() if both else one.keys() | other.keys()):
         if one.get(name) != other.get(name):
-            yield f"{name} {one.get(name, 'none')}, {other.get(name, 'none')}"
+            yield f"{name} {one.get(name, 'not set')}, {other.get(name, 'not set')}"
 
 
 def _listed(words: list[str]) -> str:

@@ -1,0 +1,119 @@
+"""The commands `verify-record` and `compare-records`: look at records that someone offers, and write nothing.
+
+The rule kept here: exit status 0 where there is nothing to object to, 1 where there is, 2 where nothing could
+be read; what is counted is said, so that silence is never taken for a check.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from warplog.audit import FRESH, Audit, audit, read_here
+from warplog.claim import Verdict
+from warplog.contrast import Contrast, Difference, Kind, contrast
+from warplog.entry import load_all
+from warplog.evidence import Archive
+from warplog.fault import Fault
+from warplog.output import plain_text
+from warplog.record import Record
+from warplog.report import rows
+from warplog.source import Repository
+from warplog.store import file_name
+from warplog.unit import pretty_interval
+
+PIPE_WIDTH = 120
+_SHOWN = 10
+
+File = Annotated[Path, typer.Argument(help="The file of a record, wherever it lies.")]
+Shown = Annotated[int, typer.Option(min=0, help="How many of the numbers that differ most to show.")]
+
+
+def verify_record(file: File) -> None:
+    """Check a record that someone offers: its seal, its numbers, its source. Needs no GPU."""
+    archive = Archive(Repository.find(Path.cwd()))
+    found = audit(file, archive)
+    for finding in found.findings:
+        typer.echo(plain_text(str(finding)))
+    if found.record is not None:
+        _about(found, found.record, archive)
+    raise typer.Exit(1 if found.findings else 0)
+
+
+def _about(found: Audit, record: Record, archive: Archive) -> None:
+    """Say what was checked, and what the record says of the claims about its artifact."""
+    runs = [run for each in record.measurements for run in each.runs or []]
+    typer.echo(
+        f"{record.artifact} on {record.device}, {record.recorded}: {len(record.measurements)} measurements, "
+        f"{len(runs)} medians from {sum(map(len, runs))} samples; source {found.source}; "
+        f"{len(found.findings) or 'no'} finding{'s' if len(found.findings) != 1 else ''}"
+    )
+    if found.source != FRESH:
+        return
+    entries = [
+        each for each in load_all(archive.repository, archive)[0] if each.artifact == record.artifact
+    ]
+    judged = rows(entries, archive.of(record.artifact), record)
+    counts = Counter(row.here.verdict for row in judged)
+    if judged:
+        said = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
+        typer.echo(f"its claims by this record: {said}")
+    for row in judged:
+        if row.differs and row.published is not None:
+            typer.echo(
+                f"disputes {row.claim}: {row.here.verdict} here, {row.published.verdict} on {row.device}"
+            )
+    if not found.findings:
+        where = f"artifacts/{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
+        typer.echo(f"to offer it, commit it as {where}")
+
+
+def compare_records(one: File, other: File, *, shown: Shown = _SHOWN) -> None:
+    """Say what tells two records of one artifact apart, and which numbers differ most."""
+    first, second = read_here(one), read_here(other)
+    if first.artifact != second.artifact:
+        problem = f"{first.artifact} and {second.artifact} are two artifacts"
+        raise Fault("warplog compare-records", problem, "name two records of one artifact")
+    found = contrast(first, second)
+    typer.echo(f"{found.kind}: {first.artifact}, {_named(first)} and {_named(second)}")
+    for kind, words in found.reasons:
+        typer.echo(f"  {kind}: {plain_text(words)}")
+    typer.echo(f"  {_counted(found)}")
+    if found.differences and shown:
+        console = Console(highlight=False)
+        wide = console.is_terminal
+        (console if wide else Console(highlight=False, width=PIPE_WIDTH)).print(
+            _table(found.differences[:shown])
+        )
+    raise typer.Exit(0 if found.kind is Kind.SAME else 1)
+
+
+def _named(record: Record) -> str:
+    return f"{record.device} {record.recorded}"
+
+
+def _counted(found: Contrast) -> str:
+    """Say how many numbers are the same within noise, and how many only one record has."""
+    both = len(found.differences)
+    words = f"{both - found.apart} of {both} numbers are the same within noise"
+    alone = [f"{count} in the {which} alone" for count, which in zip(found.alone, ("first", "second"), strict=True) if count]  # fmt: skip
+    return "; ".join([words, *alone])
+
+
+def _table(differences: tuple[Difference, ...]) -> Table:
+    """Return the numbers that differ most, the first record's beside the second's."""
+    table = Table("number", "first", "second", "second / first", "noise", box=None)
+    for each in differences:
+        first, second = each.medians
+        ratio = f"{second / first:.3f}" if first else "from zero" if second else "1"
+        table.add_row(
+            plain_text(f"{each.metric} of {each.subject} {each.workload}".strip()),
+            pretty_interval(each.one, each.unit),
+            pretty_interval(each.other, each.unit),
+            ratio,
+            "beyond" if each.apart else "within",
+        )
+    return table
