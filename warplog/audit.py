@@ -1,4 +1,4 @@
-"""Checks a record that someone offers, without a GPU: is it sound, possible, likely, private, and of this source?
+"""Checks a record that someone offers, without a GPU: is it sound, possible, likely, and of this source.
 
 The rule kept here: a record is judged by its own samples and by what is published already, every finding
 says where, what and how to mend it, and nothing is written.
@@ -17,10 +17,10 @@ from warplog.fault import Fault
 from warplog.physics import impossible
 from warplog.place import line_of
 from warplog.plausibility import unlikely
+from warplog.privacy import kinds, private
 from warplog.record import Record, loads
 from warplog.source import Artifact, closure_digest
 from warplog.store import file_name
-from warplog.trace import traces
 
 FRESH, STALE, UNKNOWN = "fresh", "stale", "unknown"
 _SHOWN = 20
@@ -87,7 +87,7 @@ def _source(record: Record, archive: Archive) -> tuple[str, Problems]:
     try:
         artifact = archive.repository.artifact(record.artifact)
         unknown = [name for name in files if not _is_known(name, artifact)]
-        changed = artifact.changes(record)
+        changed = [] if unknown else artifact.changes(record)
     except Fault as fault:
         return UNKNOWN, [(["artifact"], f"artifact: {fault.problem}", fault.remedy)]
     commit = f" {record.source.commit[:12]}" if record.source.commit else ""
@@ -103,13 +103,18 @@ def _source(record: Record, archive: Archive) -> tuple[str, Problems]:
 
 def _is_known(name: str, artifact: Artifact) -> bool:
     """Return whether a record's source may name a file of that path, and the checkout has it."""
-    path = (artifact.folder / name).resolve()
     shared = (artifact.folder.parent / "shared").resolve()
-    inside = path.is_relative_to(artifact.folder.resolve()) or path.is_relative_to(shared)
-    return inside and path.is_file()
+    try:
+        path = (artifact.folder / name).resolve()
+        inside = path.is_relative_to(artifact.folder.resolve()) or path.is_relative_to(shared)
+        return inside and path.is_file()
+    except (OSError, ValueError):  # too long for a name, or no name at all
+        return False
 
 
-def _doubts(record: Record, archive: Archive, now: datetime) -> Iterator[tuple[list[str], str, str]]:
+def _doubts(
+    record: Record, archive: Archive, now: datetime
+) -> Iterator[tuple[list[str], str, str]]:
     """Yield what cannot be and what is not likely, against what is published of the same device."""
     published: list[Record] = []
     ceilings = None
@@ -125,13 +130,7 @@ def _doubts(record: Record, archive: Archive, now: datetime) -> Iterator[tuple[l
 
 def _private(data: Any, text: bytes, place: str) -> Iterator[Fault]:
     """Yield a fault for each text that holds a private trace, without showing it."""
-    for steps, kind in traces(data):
-        where = ".".join(step[:40] for step in steps if kinds_free(step))
-        problem = f"{where}: holds {kind}"
-        remedy = "say that elsewhere, and measure again: a record is never edited"
-        yield Fault(f"{place}:{line_of(text, steps)}", problem, remedy)
-
-
-def kinds_free(step: str) -> bool:
-    """Return whether a step can be shown: it holds no private trace itself."""
-    return not list(traces(step))
+    for steps, kind in private(data):
+        where = ".".join(step[:40] for step in steps if not kinds(step))
+        remedy = "take it out of the script, and measure again: a record is never edited"
+        yield Fault(f"{place}:{line_of(text, steps)}", f"{where}: holds a trace: {kind}", remedy)

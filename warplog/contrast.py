@@ -106,9 +106,7 @@ def _difference(a: Measurement, b: Measurement, one: Record, other: Record) -> D
     middles = (statistics.median(a.medians), statistics.median(b.medians))
     gap = max(second.low - first.high, first.low - second.high)
     apart = gap > noise * min(map(abs, middles))
-    return Difference(
-        a.metric, a.subject, spell(a.workload), a.unit, first, second, middles, apart
-    )
+    return Difference(a.metric, a.subject, spell(a.workload), a.unit, first, second, middles, apart)
 
 
 def _noise(measurement: Measurement, record: Record) -> float:
@@ -142,9 +140,7 @@ def _wrong(one: Record, other: Record) -> str:
     for which, failing, whole in (("first", one, other), ("second", other, one)):
         right = {_where(each) for each in whole.measurements if each.runs is not None}
         failed = {_where(each): each.failed for each in failing.measurements if each.failed}
-        found = [
-            f"{where}: {plain_text(why)}" for where, why in failed.items() if where in right
-        ]
+        found = [f"{where}: {plain_text(why)}" for where, why in failed.items() if where in right]
         said += [f"in the {which} alone {_listed(found)}"] if found else []
     return "; ".join(said)
 
@@ -167,7 +163,7 @@ def _device(one: Record, other: Record) -> str:
     if one.device != other.device:
         return f"{one.device}, {other.device}"
     here, there = one.environment, other.environment
-    stated = [
+    stated: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
         (here.gpu or {}, there.gpu or {}),
         ({"driver": here.driver or ""}, {"driver": there.driver or ""}),
         (here.packages, there.packages),

@@ -59,7 +59,8 @@ class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     claim then speaks of all workloads that match, or with `mean` of their mean, taken within each run;
     `mean` is null where each stands for itself. `cause` says in a line why a refuted claim did not hold, if
     it is known. `disputed` says that records of this very source have opposite verdicts, on one device
-    or on several.
+    or on several. `confirmations` is how many machines, beside that of the published record, have a record
+    of this very source with the verdict that the entry's own device has.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     reported: Report | None
     cause: str | None
     disputed: bool
+    confirmations: int
     judged: list[Judged]
 
 

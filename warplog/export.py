@@ -98,7 +98,8 @@ def _proof(column: Column, site: Site) -> Proof:
 
 def _claims(outcome: Outcome, site: Site) -> Iterator[Stated]:
     address = entry_address(outcome.entry.slug)
-    disputed = disputes(pasts(outcome))
+    found = pasts(outcome)
+    disputed = disputes(found)
     for name, claim in outcome.entry.claims.items():
         yield Stated(
             id=name,
@@ -113,6 +114,7 @@ def _claims(outcome: Outcome, site: Site) -> Iterator[Stated]:
             reported=_report(claim),
             cause=None if claim.cause is None else _text(claim.cause),
             disputed=name in disputed,
+            confirmations=reception(name, outcome, found[name]).confirmations,
             judged=[_judged(each.device, each.judgements[name]) for each in outcome.columns],
         )
 

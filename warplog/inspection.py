@@ -29,7 +29,9 @@ PIPE_WIDTH = 120
 _SHOWN = 10
 
 File = Annotated[Path, typer.Argument(help="The file of a record, wherever it lies.")]
-Shown = Annotated[int, typer.Option(min=0, help="How many of the numbers that differ most to show.")]
+Shown = Annotated[
+    int, typer.Option(min=0, help="How many of the numbers that differ most to show.")
+]
 
 
 def verify_record(file: File) -> None:
@@ -39,11 +41,11 @@ def verify_record(file: File) -> None:
     for finding in found.findings:
         typer.echo(plain_text(str(finding)))
     if found.record is not None:
-        _about(found, found.record, archive)
+        _about(found, found.record, archive, file)
     raise typer.Exit(1 if found.findings else 0)
 
 
-def _about(found: Audit, record: Record, archive: Archive) -> None:
+def _about(found: Audit, record: Record, archive: Archive, file: Path) -> None:
     """Say what was checked, and what the record says of the claims about its artifact."""
     runs = [run for each in record.measurements for run in each.runs or []]
     typer.echo(
@@ -54,7 +56,9 @@ def _about(found: Audit, record: Record, archive: Archive) -> None:
     if found.source != FRESH:
         return
     entries = [
-        each for each in load_all(archive.repository, archive)[0] if each.artifact == record.artifact
+        each
+        for each in load_all(archive.repository, archive)[0]
+        if each.artifact == record.artifact
     ]
     judged = rows(entries, archive.of(record.artifact), record)
     counts = Counter(row.here.verdict for row in judged)
@@ -66,8 +70,8 @@ def _about(found: Audit, record: Record, archive: Archive) -> None:
             typer.echo(
                 f"disputes {row.claim}: {row.here.verdict} here, {row.published.verdict} on {row.device}"
             )
-    if not found.findings:
-        where = f"artifacts/{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
+    where = f"artifacts/{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
+    if not found.findings and not file.resolve().as_posix().endswith(where):
         typer.echo(f"to offer it, commit it as {where}")
 
 
@@ -99,8 +103,8 @@ def _counted(found: Contrast) -> str:
     """Say how many numbers are the same within noise, and how many only one record has."""
     both = len(found.differences)
     words = f"{both - found.apart} of {both} numbers are the same within noise"
-    alone = [f"{count} in the {which} alone" for count, which in zip(found.alone, ("first", "second"), strict=True) if count]  # fmt: skip
-    return "; ".join([words, *alone])
+    sides = zip(found.alone, ("first", "second"), strict=True)
+    return "; ".join([words, *(f"{count} in the {which} alone" for count, which in sides if count)])
 
 
 def _table(differences: tuple[Difference, ...]) -> Table:

@@ -16,6 +16,7 @@ from warplog.journal import Column, Outcome
 from warplog.notice import DISPUTED_CLAIM, marks
 from warplog.output import SENTENCE_AT_MOST, plain_output, plain_words
 from warplog.quantity import UNITS, Quantity
+from warplog.reception import reception
 from warplog.record import Measurement
 from warplog.tally import short_name
 from warplog.unit import pretty, pretty_interval
@@ -38,7 +39,8 @@ def claims_table(outcome: Outcome, pasts: Pasts, disputed: dict[str, list[Past]]
     reported = any(claim.reported for claim in claims.values())
     rows = []
     for name, claim in claims.items():
-        says = _says(name, claim, outcome, disputed=name in disputed)
+        fared = reception(name, outcome, pasts[name]).words
+        says = _says(name, claim, outcome, fared, disputed=name in disputed)
         cells = _cells(name, outcome, pasts[name], reported=reported)
         rows.append(f'<tr id="{escape(name)}">{says}{cells}</tr>')
     heads = ["Claim", *(["Reported"] if reported else []), _HOLDS, *map(_head, outcome.columns)]
@@ -129,16 +131,16 @@ def _anchor(name: str) -> str:
     return f'<a class="wl-id" href="#{escape(name)}">{escape(name)}</a>'
 
 
-def _says(name: str, claim: Claim, outcome: Outcome, *, disputed: bool) -> str:
-    """Return the cell of the claim itself: its id, the sentence, the quantity, and the cause."""
+def _says(name: str, claim: Claim, outcome: Outcome, fared: str, *, disputed: bool) -> str:
+    """Return the cell of the claim itself: its id, the sentence, the quantity, the cause, how it fared."""
     refuted = any(each.judgements[name].verdict is Verdict.REFUTED for each in outcome.columns)
     said = plain_words(claim.says, SENTENCE_AT_MOST)
     notes = f'<div class="wl-about">{about(claim)}</div>'
     if claim.cause is not None and refuted:
         cause = plain_words(claim.cause, SENTENCE_AT_MOST)
         notes += f'<div class="wl-cause"><strong>Why:</strong> {cause}</div>'
-    if disputed:
-        notes += f'<div class="wl-about">{DISPUTED_CLAIM}</div>'
+    for words in filter(None, (fared, DISPUTED_CLAIM if disputed else "")):
+        notes += f'<div class="wl-about">{words}</div>'
     return f'<th scope="row" class="wl-says">{_anchor(name)}{said}{notes}</th>'
 
 

@@ -5,6 +5,7 @@ entry has a row; some `CLAIMS_SHOWN` claims, of the newest entries, have one of 
 reads six thousand rows or waits for them: the row of an older entry counts its claims and leads to them.
 """
 
+from collections.abc import Collection
 from html import escape
 
 from warplog.address import tag_anchor
@@ -15,6 +16,7 @@ from warplog.journal import Column, Journal, Outcome
 from warplog.notice import DISPUTED_CLAIM, marks
 from warplog.output import SENTENCE_AT_MOST, plain_words
 from warplog.placeholder import Page
+from warplog.reception import reception
 from warplog.sheet import sheet
 from warplog.tally import glyph, gpu_words, plural, sum_badge, summary
 from warplog.unit import pretty_interval
@@ -35,7 +37,7 @@ def page(journal: Journal) -> Page:
     for outcome in journal.outcomes:
         rows.append(_entry_row(outcome, devices))
         if claims < CLAIMS_SHOWN:
-            rows += _claim_rows(outcome, devices)
+            rows += _claim_rows(outcome, devices, journal.devices)
             claims += len(outcome.entry.claims)
     many = " wl-many" if len(devices) > _FIT else ""
     table = (
@@ -109,16 +111,22 @@ def _sum_cell(column: Column | None) -> str:
     )
 
 
-def _claim_rows(outcome: Outcome, devices: dict[str, str]) -> list[str]:
+def _claim_rows(
+    outcome: Outcome, devices: dict[str, str], measured: Collection[str]
+) -> list[str]:
+    """Return a row a claim, with how it fared on the devices that anything was `measured` on."""
     by_device = {each.device: each.judgements for each in outcome.columns}
-    disputed = disputes(pasts(outcome))
+    found = pasts(outcome)
+    disputed = disputes(found)
     rows = []
     for name, claim in outcome.entry.claims.items():
         cells = "".join(_cell(by_device.get(device, {}).get(name)) for device in devices)
         judged = (each.judgements[name] for each in outcome.columns)
         span = next((each.span for each in judged if each.mean), "")
-        notes = [*([span] if span else []), *([DISPUTED_CLAIM] if name in disputed else [])]
-        note = f'<span class="wl-about">{"; ".join(notes)}</span>' if notes else ""
+        fared = reception(name, outcome, found[name], measured).words
+        notes = [span, fared, DISPUTED_CLAIM if name in disputed else ""]
+        said = "; ".join(filter(None, notes))
+        note = f'<span class="wl-about">{said}</span>' if said else ""
         rows.append(_claim_row(outcome, name, claim, note, cells))
     return rows
 

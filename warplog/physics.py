@@ -1,4 +1,4 @@
-"""What no machine can have measured: times below the floor, impossible clocks, more time than there was. Pure.
+"""What no machine can have measured: times below the floor, impossible clocks, more time than passed. Pure.
 
 The rule kept here: a time is held against what the record says of its device and against what that device is
 known to do from records that are published already, never against a datasheet.
@@ -127,7 +127,9 @@ def _duration(record: Record) -> Found:
 def _rates(record: Record, ceilings: Record | None) -> dict[str, tuple[float, str]]:
     """Return what bounds the device by what it bounds, with the words for it: pins, measured ceilings."""
     pins = (record.environment.gpu or {}).get("pin_bandwidth")
-    found = {"pins": (float(pins), "its pins")} if isinstance(pins, int | float) and pins > 0 else {}
+    found: dict[str, tuple[float, str]] = {}
+    if isinstance(pins, int | float) and pins > 0:
+        found["pins"] = (float(pins), "its pins")
     if ceilings is not None:
         try:
             best = ceiling(ceilings, "bandwidth") * _MARGIN

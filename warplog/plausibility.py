@@ -38,7 +38,7 @@ def unlikely(record: Record, now: datetime) -> Found:
 def _date(record: Record, now: datetime) -> Found:
     remedy = "set the clock of the host, then measure again"
     try:
-        then = datetime.fromisoformat(record.recorded.replace("Z", "+00:00"))
+        then = datetime.fromisoformat(record.recorded)
     except ValueError:
         yield ["recorded"], f"recorded: {record.recorded} is no time of any day", remedy
         return

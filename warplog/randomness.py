@@ -11,6 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 _RUN = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}={0,2}")
+_WRAPPED = re.compile(
+    r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{4,}"
+    r"(?:\n[ \t>|]*[A-Za-z0-9+/_-]{2,}={0,2}(?=[ \t]*(?:\n|\Z)|[\"'`,;)}\]\\]))+"
+)
 _HEX = re.compile(r"(?:[0-9a-f]+|[0-9A-F]+)\Z")
 _PARTS = re.compile(r"[A-Za-z0-9]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{6,}")
@@ -22,9 +26,13 @@ _PAIRS_LEAST = 12
 
 
 def random_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each run of at least twenty characters stands that no person would write."""
+    """Yield where each run of at least twenty characters stands that no person would write, wrapped or not."""
     for match in _RUN.finditer(text):
         if is_random(match[0]):
+            yield match.span()
+    for match in _WRAPPED.finditer(text):
+        pieces = re.split(r"\n[ \t>|]*", match[0])
+        if not any(map(_HEX.match, pieces)) and is_random("".join(pieces)):
             yield match.span()
 
 
