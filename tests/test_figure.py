@@ -414,6 +414,16 @@ def test_a_row_that_a_device_lacks_keeps_its_place_and_says_so(evidence):
     assert heights[0]["2"] == heights[1]["\u2013"] == heights[2]["failed"]
 
 
+def test_bars_that_their_names_tell_apart_have_two_colours(evidence):
+    """The first and the others: a colour more would look as if it meant something."""
+    names = ["kernel", "a", "b", "c", "d", "e"]
+    rows = [
+        measured("rows", name, [number], unit="rows") for number, name in enumerate(names, start=1)
+    ]
+    chart = the_chart(bars(metric="rows", axis=None, subjects=names), evidence(rows))
+    assert len(set(re.findall(r"wl-s\d", chart))) == 2
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

@@ -74,9 +74,10 @@ def draw(panel: Panel, frame: Frame, width: int) -> tuple[str, float]:
 
 
 def _subject(index: int, panel: Panel, frame: Frame) -> Subject:
+    """Return how a subject looks. Where each has one row, which names it, a colour would say nothing."""
     series = panel.series[index]
     return Subject(
-        ink.style_of(index, muted=series.muted),
+        ink.style_of(index, muted=series.muted or len(frame.labels) == 1),
         hover(series.subject, frame.size_name, frame.unit),
         {point.label: point for point in series.points},
         frozenset(each.label for each in panel.failed if each.subject == series.subject),
