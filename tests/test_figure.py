@@ -421,7 +421,8 @@ def test_bars_that_their_names_tell_apart_have_two_colours(evidence):
         measured("rows", name, [number], unit="rows") for number, name in enumerate(names, start=1)
     ]
     chart = the_chart(bars(metric="rows", axis=None, subjects=names), evidence(rows))
-    assert len(set(re.findall(r"wl-s\d", chart))) == 2
+    classes = {each.get("class", "") for each in chart.iter()}
+    assert len({name for name in classes if re.fullmatch(r"wl-s\d", name)}) == 2
 
 
 @pytest.mark.parametrize(
