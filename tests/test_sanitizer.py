@@ -198,7 +198,10 @@ def test_memcheck_gives_each_tensor_an_allocation_of_its_own(
     pooled,
     value,
 ):
-    body = f"assert os.environ.get('PYTORCH_NO_CUDA_MEMORY_CACHING') == {value!r}"
+    body = f"""
+    assert os.environ.get('PYTORCH_NO_CUDA_MEMORY_CACHING') == {value!r}
+    run.count("n", 1, unit="calls", subject="s")
+    """
     assert look(artifact(repository, body), tool, pooled=pooled).reason is None
 
 
@@ -239,11 +242,17 @@ def test_an_artifact_that_breaks_could_not_be_examined(repository, body, reason)
 
 
 @pytest.mark.usefixtures("logs")
-def test_a_subject_that_is_wrong_at_a_tiny_size_is_named(repository):  # noqa: F811
+def test_a_subject_that_fails_at_a_tiny_size_is_named_and_was_not_examined(repository):  # noqa: F811
+    """A kernel that could not be compiled never ran, whatever the tool found in nothing."""
     body = 'run.compare({"zeros": lambda x: x * 0}, lambda x: x.double() * 2, draw, size=1)'
     found = look(artifact(repository, body))
-    assert (found.total, found.reason) == (0, None)
+    assert (found.total, found.reason) == (0, "1 failed, so not all was looked at")
     assert found.failed[0].startswith("zeros on size=1: ")
+
+
+@pytest.mark.usefixtures("logs")
+def test_a_script_that_measures_nothing_was_not_examined(repository):  # noqa: F811
+    assert "measured nothing" in look(artifact(repository, "pass")).reason
 
 
 def call(*words):
@@ -252,10 +261,11 @@ def call(*words):
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    """Two artifacts whose scripts do nothing."""
+    """Two artifacts whose scripts count something."""
     lab = Lab(tmp_path / "lab")
+    counts = 'def reproduce(run):\n    run.count("n", 1, unit="calls", subject="s")\n'
     for slug in ("one", "two"):
-        lab.artifact(slug)
+        lab.artifact(slug, reproduce=counts)
     monkeypatch.chdir(lab.root)
     return lab
 

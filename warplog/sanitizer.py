@@ -1,7 +1,8 @@
 """Runs an artifact's tiny sizes under NVIDIA's compute-sanitizer and reads what it found.
 
 The rule kept here: the tool's word and the script's are two, and a clean artifact needs both. A script
-that dies, and a tool that writes no summary, are no clean outcome. What is told of a finding holds no path.
+that dies or compares nothing, a subject that fails, and a tool that writes no summary are no clean outcome.
+What is told of a finding holds no path.
 """
 
 import dataclasses
@@ -62,7 +63,8 @@ class Finding:
 class Examined:
     """What one tool found in one artifact: `total` findings, or the `reason` why it could not look.
 
-    `failed` names the subjects that were wrong at a tiny size, which is no finding of the tool's.
+    `failed` names the subjects that failed at a tiny size: no finding of the tool's, but their kernels may
+    not have run.
     """
 
     total: int
@@ -185,6 +187,9 @@ def judge(ended: Ended, log: str) -> Examined:
     if total is None:
         said = "; ".join(lines) or "nothing at all"
         return Examined(0, (), failed, f"{PROGRAM} wrote no summary: {said}")
+    if failed or not ended.measurements:
+        what = f"{len(failed)} failed" if failed else "the script measured nothing"
+        return Examined(0, (), failed, f"{what}, so not all was looked at")
     return Examined(0, (), failed)
 
 

@@ -12,8 +12,9 @@
 //   weights  of a row and four heads in a thread; the maximum is agreed on through shared memory
 //   output   Oᵀ [512 columns, 16 heads] += Kcᵀ Pᵀ from the same chunks, read the other way round
 //
-// The blocks of a cluster weigh together what they found, in float32, one CLUSTER-th of the columns each:
-// a block sends every other its columns, as bf16, by asynchronous stores that a barrier of the receiver
+// The blocks of a cluster weigh together what they found, one CLUSTER-th of the columns each. A block sends
+// every other its columns, rounded to bf16 (half the bytes on the way from block to block; they are added in
+// float32, and rounded again for the output), by asynchronous stores that a barrier of the receiver
 // counts in, so that nobody waits for an answer and a block may end when it has sent. Where a token has
 // several clusters (GROUPS), their sums go to memory in float32, and the block that arrives last adds them.
 //
@@ -62,10 +63,9 @@ struct Shared {
     alignas(1024) char ring[STAGES][CHUNKS][TILE][SWIZZLED];
     alignas(1024) char queries[CHUNKS][HEADS][SWIZZLED];
     alignas(1024) char weights[HEADS][SWIZZLED];
-    float maxima[2][WARPS][HEADS];
+    float maxima[2][WARPS][HEADS];  // of a tile's rows, in turns; in the end of all, and the warps' sums
     alignas(16) char received[CLUSTER == 1 ? 1 : CLUSTER][HEADS][CLUSTER == 1 ? 16 : 2 * SLICE];  // this block's columns, from every block of the cluster
     float2 sums[CLUSTER][HEADS];                           // and their maxima (base 2) and sums of weights
-    float partial_sums[WARPS][HEADS];
     int rows[SHARE];
     u32 counts[WARPS];
     u32 last;
@@ -382,7 +382,7 @@ __device__ inline void lay_out_sums(Own &own, Shared &shared) {
 #pragma unroll
         for (u32 head = 0; head < 4; ++head) own.sum[head] += __shfl_xor_sync(0xffffffffu, own.sum[head], distance);
     if (lane < 4) {
-        float *const sums = &shared.partial_sums[warp][lane * 2], *const maxima = &shared.maxima[0][0][lane * 2];
+        float *const sums = &shared.maxima[1][warp][lane * 2], *const maxima = &shared.maxima[0][0][lane * 2];
         *(float2 *)sums = {own.sum[0], own.sum[1]}, *(float2 *)(sums + 8) = {own.sum[2], own.sum[3]};
         if (warp == 0) {
             *(float2 *)maxima = {own.maximum[0], own.maximum[1]};
@@ -394,7 +394,7 @@ __device__ inline void lay_out_sums(Own &own, Shared &shared) {
 __device__ inline float2 sums_of(const Shared &shared, u32 head) {
     float sum = 0.f;
 #pragma unroll
-    for (u32 nth = 0; nth < WARPS; ++nth) sum += shared.partial_sums[nth][head];
+    for (u32 nth = 0; nth < WARPS; ++nth) sum += shared.maxima[1][nth][head];
     return {shared.maxima[0][0][head], sum};
 }
 

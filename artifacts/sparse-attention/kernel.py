@@ -46,10 +46,11 @@ class Plan:
     def shared(self) -> int:
         """Bytes of shared memory of a block: ring, queries, weights, and what is small."""
         tiles = self.stages * self.tile * ROW_BYTES + HEADS * ROW_BYTES + HEADS * 128
-        received = HEADS * CKV * 2 if self.cluster > 1 else 0
-        small = received + 2 * 4 * HEADS * 4 + self.cluster * HEADS * 8 + 4 * HEADS * 4 + 256
-        small += WIDTH // self.splits * 4 + 4 * 4 + 8 + self.stages * 16 + 16
-        return -(-(tiles + small) // 1024) * 1024
+        received = HEADS * CKV * 2 if self.cluster > 1 else HEADS * 16
+        sums = 2 * 4 * HEADS * 4 + self.cluster * HEADS * 8
+        rows = WIDTH // self.splits * 4
+        barriers = (2 * self.stages + 2) * 8
+        return -(-(tiles + received + sums + rows + 4 * 4 + 8 + barriers) // 1024) * 1024
 
     @functools.cached_property
     def macros(self) -> dict[str, int]:
@@ -93,22 +94,28 @@ class EarlierPlan(Plan):
 
 
 # region: plans
+MULTIPROCESSORS = 132
+EACH_ITS_OWN = 8  # the first number of tokens whose clusters of 16 do not all fit at once
+
+
 def plan_for(tokens: int) -> Plan:
     """Choose a plan for so many tokens on an H200: found by trying, not by reasoning.
 
-    Seven clusters of 16 fit on its 132 multiprocessors at once if each block has one to itself, which
-    decides up to seven tokens; an eighth waits, unless two blocks share a multiprocessor.
+    With a multiprocessor for each block, seven clusters of 16 fit at once, or fifteen of 8; more than
+    that waits. Where no number of splits fills the multiprocessors with one block each, two smaller
+    blocks share one, so that none stands idle.
     """
-    if tokens < 8:
+    if tokens < EACH_ITS_OWN:
         return Plan(splits=16, cluster=16)
-    if tokens == 8:
+    if tokens == EACH_ITS_OWN:
         return Plan(splits=16, cluster=16, stages=1, resident=2)
-    if tokens <= 12:
+    if tokens < 16:
         return Plan(splits=8, cluster=8)
-    if tokens <= 128:
-        splits = 1 << (132 // tokens).bit_length() - 1
-        return Plan(splits=splits, cluster=min(2, splits))
-    return Plan(splits=1, stages=1, resident=2)
+    for splits in (8, 4, 2, 1):
+        if 0.8 * MULTIPROCESSORS <= tokens * splits <= MULTIPROCESSORS:
+            return Plan(splits, cluster=min(2, splits))
+    splits = 1 << max(1, 2 * MULTIPROCESSORS // tokens).bit_length() - 1
+    return Plan(splits, cluster=min(2, splits), tile=32, stages=2, resident=2)
 
 
 # endregion
@@ -163,9 +170,13 @@ def decode(
 
 
 def check_device(device: torch.device) -> None:
-    """Raise ValueError for a device that `decode.cu` cannot be built for."""
+    """Raise ValueError for a device that `decode.cu` cannot be built for, or that is not the current one."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
         raise ValueError(f"q_nope is on {device}: decode needs a GPU of compute capability 9.0")
+    if device.index != torch.cuda.current_device():
+        raise ValueError(
+            f"q_nope is on {device}: call decode under torch.cuda.device({device.index})"
+        )
 
 
 MARKS = (
@@ -190,19 +201,39 @@ def marks(*problem: Tensor | float, plan: Plan) -> Tensor:
     return trace
 
 
-_COUNTERS: dict[tuple[torch.device, int], Tensor] = {}
+_COUNTERS: dict[tuple[torch.device, int, int], Tensor] = {}
 
 
 def _arrivals(count: int, device: torch.device) -> Tensor:
-    """Return `count` counters at zero, int32: each stream has its own, and a launch leaves them at zero."""
-    key = (device, torch.cuda.current_stream(device).cuda_stream)
-    if key not in _COUNTERS or len(_COUNTERS[key]) < count:
-        _COUNTERS[key] = torch.zeros(max(count, 1024), dtype=torch.int32, device=device)
+    """Return `count` counters at zero, int32: each stream has its own, and a launch leaves them at zero.
+
+    Those of a CUDA graph are the graph's, and its first node sets them to zero: a capture only notes
+    down what would be done, on a stream that other captures use as well.
+    """
+    options = {"dtype": torch.int32, "device": device}
+    if torch.cuda.is_current_stream_capturing():
+        return torch.zeros(count, **options)
+    key = (device, torch.cuda.current_stream(device).cuda_stream, count)
+    if key not in _COUNTERS:
+        _COUNTERS[key] = torch.zeros(count, **options)
     return _COUNTERS[key]
 
 
+def check_gather(ckv_cache: Tensor, kpe_cache: Tensor, sparse_indices: Tensor) -> None:
+    """Raise ValueError unless `gather` can take these tensors."""
+    rules = [("ckv_cache", ckv_cache, torch.bfloat16), ("kpe_cache", kpe_cache, torch.bfloat16)]
+    for name, tensor, dtype in [*rules, ("sparse_indices", sparse_indices, torch.int32)]:
+        if tensor.dtype != dtype or not tensor.is_contiguous():
+            raise ValueError(f"{name} must be contiguous {dtype}, not {tensor.dtype}")
+
+
 def gather(ckv_cache: Tensor, kpe_cache: Tensor, sparse_indices: Tensor) -> Tensor:
-    """Fetch the listed rows; return the wrapping sum of each one's 32-bit words, int32 [T, width]."""
+    """Fetch the listed rows; return the wrapping sum of each one's 32-bit words, int32 [T, width].
+
+    Raises ValueError for other dtypes or strides; a row number is not checked.
+    """
+    check_gather(ckv_cache, kpe_cache, sparse_indices)
+    check_device(ckv_cache.device)
     sums = torch.empty_like(sparse_indices)
     entries = sparse_indices.numel()
     if entries:

@@ -17,7 +17,7 @@ from shared.splitk import Plan as StudyPlan
 from shared.splitk import splitk
 from workloads import amounts, drawn, edges, pages_of, public
 
-TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+TOKENS = (1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 OTHER_FAMILIES = (
     "contest-like", "contiguous", "clustered-4", "clustered-16", "clustered-64", "shared",
     "uniform-of-131072", "shuffled contest-like", "interleaved contest-like",
@@ -79,7 +79,9 @@ def study_plan(tokens):
         return StudyPlan(block=128, splits=2)
     if tokens <= 4:
         return StudyPlan(block=32, stages=3, splits=32)
-    return StudyPlan(splits=16) if tokens <= 16 else StudyPlan(splits=4, warps=8)
+    if tokens <= 16:
+        return StudyPlan(splits=16)
+    return StudyPlan(stages=5, splits=2 if tokens >= 64 else 4, warps=8)
 
 
 def family(run, peers, family, samples, **more):
@@ -91,6 +93,7 @@ def family(run, peers, family, samples, **more):
     if family.name == "contest":
         subjects["eager"] = eager
         subjects["eager, whole cache in float32"] = partial(eager, whole_cache=True)
+        subjects["batched"] = batched
     if family.name != "uniform":
         subjects.pop("flashinfer fa3, planning", None)
     run.compare(
@@ -131,7 +134,7 @@ def what_is_right(run):
     pages = pages_of(run)
     subjects = {"split-K in Triton": partial(splitk, plan=study_plan(4))}
     if run.on_gpu:
-        plans = [*map(plan_for, (1, 8, 12, 16, 64, 256)), Plan(64, 8), EarlierPlan(8, 8)]
+        plans = [*map(plan_for, (1, 8, 12, 16, 24, 64, 96, 192)), Plan(64, 8), EarlierPlan(8, 8)]
         subjects |= {f"kernel, {each}": partial(decode, plan=each) for each in plans}
     run.compare(
         subjects=subjects,
