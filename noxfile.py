@@ -140,3 +140,17 @@ def new(session: nox.Session) -> None:
     """Write a draft and its artifact, right as they are: nox -s new -- "Title"; it asks the rest."""
     install(session, "-e", ".")
     warplog(session, "new")
+
+
+@nox.session(name="verify-record")
+def verify_record(session: nox.Session) -> None:
+    """Check a record that someone offers, without a GPU: nox -s verify-record -- FILE."""
+    install(session, "-e", ".")
+    warplog(session, "verify-record")
+
+
+@nox.session(name="compare-records")
+def compare_records(session: nox.Session) -> None:
+    """Say what tells two records of one artifact apart: nox -s compare-records -- FILE FILE."""
+    install(session, "-e", ".")
+    warplog(session, "compare-records")

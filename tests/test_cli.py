@@ -345,7 +345,7 @@ def test_fill_of_one_wrong_name_says_so(lab, monkeypatch, capsys):
 def test_on_a_terminal_the_run_and_the_workload_are_shown_live(measured, monkeypatch):
     measured(factory.timed(batch=31))
     shown = Console(force_terminal=True, width=100, file=io.StringIO(), highlight=False)
-    monkeypatch.setattr(cli, "_console", lambda: shown)
+    monkeypatch.setattr(cli, "console", lambda: shown)
     call("reproduce", "row-sum")
     assert "row-sum: run 1 of 6: batch=31" in shown.file.getvalue()
 

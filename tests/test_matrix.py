@@ -65,7 +65,7 @@ def test_every_mark_of_a_record_stands_in_the_row_of_its_entry(tmp_path, monkeyp
 
 def test_a_disputed_claim_says_so_in_its_row(tmp_path):
     text = html(matrix.page(journal(shelf(tmp_path))))
-    disputed = re.findall(r'data-claim="([^"]*)"><th[^>]*><a[^<]*</a><span[^>]*>disputed', text)
+    disputed = re.findall(r'data-claim="([^"]*)"><th[^>]*><a[^<]*</a><span[^<]*disputed', text)
     assert disputed == ["second#fast", "first#fast"]
 
 

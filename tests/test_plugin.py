@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from mkdocs.structure.files import Files, InclusionLevel
 from mkdocs.utils.yaml import yaml_load
 
 from warplog.plugin import WarplogPlugin
+from warplog.scaffold import Beginning, begin
 
 ROOT = Path(__file__).parents[1]
 
@@ -107,6 +109,36 @@ def test_a_draft_is_not_published(lab):
     site = built(lab)
     assert not (site / "entries").exists()
     assert "No entry yet" in (site / "index.html").read_text(encoding="utf-8")
+    assert not (site / "artifacts/row-sum").exists()
+
+
+def test_an_artifact_that_a_published_entry_tells_of_is_published(lab):
+    front = FRONT.replace("2026-12-02", "2026-12-09") + "draft: true\n"
+    lab.entry(front, name="2026-12-09-two.md")
+    site = built(lab)
+    assert (site / "artifacts/row-sum/kernel.py").is_file()
+    assert not (site / "entries/two.html").exists()
+
+
+def test_an_author_sees_a_draft_and_that_it_is_one(lab):
+    lab.entry(FRONT + "draft: true\n")
+    config = serving(lab)
+    build(config)
+    text = (Path(config.site_dir) / "entries/one-sum.html").read_text(encoding="utf-8")
+    assert "<strong>Draft.</strong>" in text
+    assert (Path(config.site_dir) / "artifacts/row-sum/kernel.py").is_file()
+    assert "entries/one-sum.html" in (Path(config.site_dir) / "index.html").read_text("utf-8")
+
+
+def test_a_new_entry_passes_the_strict_build_untouched(lab):
+    wanted = Beginning("A norm", "norm", "nvidia-h200", ("triton",))
+    path, *_ = begin(lab.repository, wanted, date(2026, 12, 2))
+    assert not (built(lab) / "entries/norm.html").exists()
+    config = serving(lab)
+    build(config)
+    assert "To write:" in (Path(config.site_dir) / "entries/norm.html").read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace("draft: true\n", ""), encoding="utf-8")
+    assert "To write:" in (built(lab) / "entries/norm.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

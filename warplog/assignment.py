@@ -14,7 +14,7 @@ _NAMES = (
     r"|(?:api|access|auth|account|private|secret|encryption|signing|license|shared[_-]?access)[_-]?key"
 )
 _ASSIGNED = re.compile(
-    rf"(?P<name>[\w.-]*(?:{_NAMES}))(?P<closed>\\*[\"'])?"
+    rf"(?P<name>{_NAMES})(?P<closed>\\*[\"'])?"
     r"(?P<sign>[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4})"
     r"(?:(?P<quote>\\*[\"'`])(?P<inside>[^\"'`\n\\]{4,})|(?P<bare>[^\s\"'`,;(){}\[\]<>|\\]{4,}))",
     re.IGNORECASE,
@@ -22,10 +22,13 @@ _ASSIGNED = re.compile(
 _SAID = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"--(?:[\w-]*-)?(?:password|passwd|pass|token|api-key|secret|key)[ =]+[\"']?(?P<value>[^\s\"'$<({-][^\s\"']{5,})",
-        r"\bcurl\b[^\n]*?\s(?:-u|--user)[ =]*[\"']?[^\s:\"'$]+:(?P<value>[^\s\"'$]{4,})",
+        (
+            r"--(?:[\w-]*-)?(?:password|passwd|pass|token|api-key|secret|key)[ =]+[\"']?"
+            r"(?P<value>[^\s\"'$<({-][^\s\"']{5,})"
+        ),
+        r"\bcurl\b[^\n]{0,400}?\s(?:-u|--user)[ =]*[\"']?[^\s:\"'$]+:(?P<value>[^\s\"'$]{4,})",
         r"\bsshpass\s+-p[ =]*[\"']?(?P<value>[^\s\"'$]{4,})",
-        r"\bmysql\w*\b[^\n]*?\s-p(?P<value>[^\s\"'$-][^\s\"'$]{3,})",
+        r"\bmysql\w*\b[^\n]{0,400}?\s-p(?P<value>[^\s\"'$-][^\s\"'$]{3,})",
         r"\blogin\s+\S+\s+password\s+(?P<value>\S{4,})",
         r"\bpass(?:word|phrase|code)\s+(?:is|was|of)\s+[\"'`]?(?P<value>(?=\S*\d)[^\s\"'`]{6,})",
         r"\bpass(?:word|phrase|code)\s+(?:is|was|of)\s+[\"'`](?P<value>[^\s\"'`]{6,})",
@@ -42,6 +45,8 @@ _NO_VALUE = re.compile(
 _NAME = re.compile(r"[A-Za-z_][\w.-]*\Z")
 _LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
 _LEAST, _LEAST_PERSONAL, _RANDOM = 8, 6, 0.3
+_LEAST_WRAPPED = 16
+_WRAPPED = re.compile(r"(?:\n[ \t>|]*[A-Za-z0-9+/_=-]{2,}(?=[ \t]*(?:\n|\Z)|[\"'`,;)}\]\\]))+")
 _HASH = re.compile(r"(?:sha\d+|md5):", re.IGNORECASE)
 
 
@@ -51,7 +56,7 @@ def assigned(text: str) -> Iterator[tuple[int, int]]:
         group = "inside" if match["inside"] is not None else "bare"
         after = text[match.end(group) : match.end(group) + 1]
         if _is_value(match, match[group], after):
-            yield match.span(group)
+            yield match.start(group), _to_end(text, match.end(group), match[group])
     for pattern in _SAID:
         for match in pattern.finditer(text):
             if not _NO_VALUE.match(match["value"]):
@@ -73,6 +78,12 @@ def _is_value(match: re.Match[str], value: str, after: str) -> bool:
     if _NAME.match(value) and _is_code(match, after):
         return numbered and changes(value) >= _RANDOM
     return personal or (lettered and numbered)
+
+
+def _to_end(text: str, end: int, value: str) -> int:
+    """Return where a value ends that a terminal may have wrapped onto a line of its own."""
+    wrapped = _WRAPPED.match(text, end) if len(value) >= _LEAST_WRAPPED else None
+    return wrapped.end() if wrapped else end
 
 
 def _least(*, personal: bool) -> int:

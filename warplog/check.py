@@ -6,6 +6,7 @@ mend it. Needs no GPU and no torch.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from warplog import figure
@@ -113,8 +114,9 @@ def _loose_numbers(entry: Entry) -> Iterator[Fault]:
     remedy = "write [?](#claim-or-value), or link its source on the same line"
     text = entry.body.text
     prose = _LINK.sub(lambda match: blank(match[0]), entry.body.prose)
+    has_source = cache(_EXTERNAL.search)  # a line with many numbers is searched once
     for offset, number in measured_numbers(prose, entry.body.start):
-        if not _EXTERNAL.search(line_around(text, offset)):
+        if not has_source(line_around(text, offset)):
             yield Fault(entry.at(offset), f"the number {number!r} stands on nothing", remedy)
     said: list[tuple[tuple[str, ...], str]]
     said = [(("title",), entry.title), (("summary",), entry.summary)]

@@ -1,7 +1,7 @@
 """One child process: started in its own session, heard while it runs, ended with all that it started.
 
 The rule kept here: however a process ends, its last words and its whole events are kept, and nothing
-that it started lives on.
+that it started lives on, not even where this command is killed.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -16,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warplog import warden
 from warplog.record import Workload
 
 LAST_LINES = 40
 LAST_BYTES = 100_000
 POLL_SECONDS = 0.05
-MARK = "WARPLOG_PROCESS"
+NO_ROOM = 74  # EX_IOERR of sysexits.h: a process could not write its events
 
 _LIVE: set["Child"] = set()
 
@@ -57,16 +59,19 @@ class Child:
         self._output = scratch / "output"
         self._mark = uuid.uuid4().hex
         events.touch()
-        with self._output.open("wb") as output:
+        with self._output.open("wb") as output, contextlib.ExitStack() as on_fault:
+            self._warden = _warden(self._mark)
+            on_fault.callback(_dismiss, self._warden)
             self._process = subprocess.Popen(
                 program,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=scratch,
-                env=variables | {MARK: self._mark},
+                env=variables | {warden.MARK: self._mark},
                 start_new_session=True,
             )
+            on_fault.pop_all()
         _LIVE.add(self)
 
     def wait(self, limit: float, report: Callable[[Workload], None]) -> Ended:
@@ -89,11 +94,10 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        for pid in _marked(self._mark):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        warden.end_marked(self._mark)
         if self._process.stdin:
             self._process.stdin.close()
+        _dismiss(self._warden)
         _LIVE.discard(self)
 
     def _hear(self, report: Callable[[Workload], None]) -> None:
@@ -113,6 +117,8 @@ class Child:
         faults = [event["reason"] for event in self._heard if event["event"] in ("load", "fault")]
         if faults:
             return str(faults[-1])
+        if status == NO_ROOM:
+            return "could not write down what it measured: is the disk full?"
         if status < 0:
             known = {each.value: each.name for each in signal.Signals}
             name = known.get(-status, f"signal {-status}")
@@ -147,12 +153,14 @@ def _event(line: bytes) -> dict[str, Any]:
     return {"event": "fault", "reason": "something else than the harness wrote into its events"}
 
 
-def _marked(mark: str) -> list[int]:
-    """Return the processes whose environment holds `mark`, where the system shows it."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return found
+def _warden(mark: str) -> subprocess.Popen[bytes]:
+    """Start what ends the processes that bear `mark` once we are no more."""
+    program = [sys.executable, "-I", "-S", warden.__file__, mark]
+    return subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _dismiss(one: subprocess.Popen[bytes]) -> None:
+    """Let a warden go, which looks around once more."""
+    if one.stdin:
+        one.stdin.close()
+    one.wait()

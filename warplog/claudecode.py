@@ -1,4 +1,4 @@
-"""Reads the records of Claude Code's transcripts, as its sessions and `--output-format stream-json` keep them.
+"""Reads the records of Claude Code's transcripts: its sessions, and `--output-format stream-json`.
 
 The rule kept here: a record has a `type`; `user` and `assistant` hold a `message` whose content is text or
 blocks (text, thinking, tool_use, tool_result). What the tool added by itself is no word of the user's.
@@ -15,7 +15,7 @@ QUIET |= {"custom-title", "ai-title", "last-prompt", "attachment", "permission-m
 _FILES = ("file_path", "notebook_path")
 _EDITS = {"Edit", "MultiEdit", "Write", "NotebookEdit"}
 _ADDED = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
-_OWN = ("<command-", "<local-command", "<bash-", "Caveat: ", "[Request interrupted", "<task-notification")
+_OWN = ("<command-", "<local-command", "<bash-", "<task-", "Caveat: ", "[Request interrupted")
 _REFUSED = re.compile(
     r"The user doesn't want to|The tool use was rejected|requires approval|permission to use|<tool_use_error>"
     r"|haven't granted it|\[Request interrupted"

@@ -13,40 +13,29 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
-from warplog import authorship, inspection
+from warplog import authorship, drafting, inspection
 from warplog import entry as entries
 from warplog.check import check as faults_of
 from warplog.entry import Entry
 from warplog.evidence import Archive
-from warplog.fault import Fault, Faults
-from warplog.publication import notes
+from warplog.fault import Fault, Faults, remedy_of
+from warplog.option import Commit, Device, Gpu, Limit, Names, On, Out, Publish, Runs
+from warplog.publication import counted, notes
 from warplog.record import schema as record_schema
 from warplog.source import Artifact, Repository
 from warplog.store import write_whole
+from warplog.terminal import console
 
-PIPE_WIDTH = 120
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-app.command()(authorship.new)
-app.command()(inspection.verify_record)
-app.command()(inspection.compare_records)
+for each in (authorship.new, drafting.draft, inspection.verify_record, inspection.compare_records):
+    app.command()(each)
 
-Names = Annotated[list[str] | None, typer.Argument(help="Artifacts or entries, by slug or file.")]
-Publish = Annotated[bool, typer.Option("--publish", help="Add the record to the artifact.")]
-Runs = Annotated[int, typer.Option(min=1, max=100, help="Fresh processes.")]
-Limit = Annotated[float, typer.Option(min=1, help="Seconds that one process may take.")]
-Gpu = Annotated[int, typer.Option(min=0, help="Which GPU, counted from 0.")]
-Commit = Annotated[
-    str | None,
-    typer.Option(help="The commit that this tree is exactly at, where it travelled without git."),
-]
 Tools = Annotated[list[str] | None, typer.Option(help="memcheck, racecheck or synccheck; all.")]
 Pooled = Annotated[
     bool,
     typer.Option("--pooled", help="Keep torch's allocator, which captures of CUDA graphs need."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Where unpublished records go.")]
 
 
 @app.command()
@@ -59,9 +48,11 @@ def reproduce(
     gpu: Gpu = 0,
     commit: Commit = None,
     out: Out = None,
+    on: On = None,
+    device: Device = None,
 ) -> None:
     """Measure an artifact again and compare it, claim by claim, with what is published."""
-    from warplog import runner, session  # noqa: PLC0415 - reading commands start without it
+    from warplog import host, runner, session  # noqa: PLC0415 - reading commands start without it
 
     repository = Repository.find(Path.cwd())
     if not names:
@@ -72,28 +63,32 @@ def reproduce(
         raise Fault("warplog reproduce", f"{runs} processes are too few to publish", remedy)
     found = _entries(repository)
     artifacts = [_artifact(repository, found, name) for name in names]
-    present = runner.gpus()
-    if present and gpu >= present:
-        raise Fault("warplog reproduce", f"there is no GPU {gpu}", f"use 0 to {present - 1}")
     options = runner.Options(runs, time_limit, commit=_hex(commit), aside=_aside(repository, out))
-    one = session.Session(repository, found, options, publish, _console())
-    raise typer.Exit(max(one.reproduce_all(artifacts, [gpu] if present else [])))
+    one = session.Session(repository, found, options, publish, console())
+    with host.places(on, device, found, gpu) as places:
+        statuses = one.reproduce_all(artifacts, places)
+    raise typer.Exit(max(statuses))
 
 
 @app.command()
-def verify(*, runs: Runs = 6, time_limit: Limit = 900.0, out: Out = None) -> None:
+def verify(
+    *,
+    runs: Runs = 6,
+    time_limit: Limit = 900.0,
+    out: Out = None,
+    on: On = None,
+    device: Device = None,
+) -> None:
     """Reproduce every artifact, one at a time on each GPU present, and end with a summary."""
-    from warplog import runner, session  # noqa: PLC0415 - reading commands start without it
+    from warplog import host, runner, session  # noqa: PLC0415 - reading commands start without it
 
     repository = Repository.find(Path.cwd())
     options = runner.Options(runs, time_limit, aside=_aside(repository, out))
-    one = session.Session(
-        repository, _entries(repository), options, publish=False, console=_console()
-    )
-    artifacts = repository.artifacts()
-    gpus = list(range(runner.gpus()))
-    statuses = one.reproduce_all(artifacts, gpus)
-    one.summary(artifacts, statuses, timed=bool(gpus))
+    found, artifacts = _entries(repository), repository.artifacts()
+    one = session.Session(repository, found, options, publish=False, console=console())
+    with host.places(on, device, found) as places:
+        statuses = one.reproduce_all(artifacts, places)
+        one.summary(artifacts, statuses, timed=places.timed)
     raise typer.Exit(max(statuses, default=session.SAME))
 
 
@@ -134,10 +129,7 @@ def check() -> None:
         typer.echo(f"note: {note}")
     if faults:
         raise Faults(faults)
-    drafts = [each for each in found if each.draft]
-    claims = sum(len(each.claims) for each in found if not each.draft)
-    more = f"; {len(drafts)} not published yet: see the notes" if drafts else ""
-    typer.echo(f"{len(found) - len(drafts)} entries, {claims} claims: all hold{more}")
+    typer.echo(counted(found))
 
 
 @app.command()
@@ -160,12 +152,6 @@ def fill(names: Names = None) -> None:
 def schema() -> None:
     """Print the JSON Schema of a record."""
     typer.echo(json.dumps(record_schema(), indent=1))
-
-
-def _console() -> Console:
-    """Return where a session prints; a file or a pipe is wide enough for the table."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
 def _aside(repository: Repository, out: Path | None) -> Path:
@@ -240,7 +226,7 @@ def main() -> None:
     except Stopped:
         _end("stopped; no published record was changed", 130)
     except OSError as error:
-        _end(f"warplog: {error}; free some space or choose another folder with --out", 2)
+        _end(f"warplog: {error}; {remedy_of(error)}", 2)
 
 
 def _end(words: str, status: int) -> NoReturn:

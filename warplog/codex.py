@@ -14,28 +14,39 @@ from warplog.claudecode import words
 from warplog.conversation import About, Call, Event, Note, Result, patched
 
 ENVELOPES = {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
-QUIET = {"session_meta", "turn_context", "compacted", "thread.started", "turn.started", "turn.completed"}
-QUIET |= {"item.started", "item.updated", "reasoning", "user_message", "agent_message", "token_count"}
-QUIET |= {"agent_reasoning", "task_started", "task_complete", "exec_command_begin", "web_search_call"}
-QUIET |= {"turn_aborted", "patch_apply_begin", "patch_apply_end", "ghost_snapshot", "state"}
+QUIET = {"session_meta", "turn_context", "compacted", "reasoning", "ghost_snapshot", "state"}
+QUIET |= {"thread.started", "turn.started", "turn.completed", "item.started", "item.updated"}
+QUIET |= {"user_message", "agent_message", "agent_reasoning", "token_count", "web_search_call"}
+QUIET |= {"task_started", "task_complete", "turn_aborted", "exec_command_begin"}
+QUIET |= {"patch_apply_begin", "patch_apply_end", "item_completed"}
 CALLS = {"function_call", "custom_tool_call", "local_shell_call"}
 OUTPUTS = {"function_call_output", "custom_tool_call_output", "local_shell_call_output"}
 READ = {"message", "exec_command_end", *CALLS, *OUTPUTS}
 ITEMS = {"agent_message", "command_execution", "file_change"}
-_OWN = ("<environment_context", "<user_instructions", "# AGENTS.md", "<permissions", "<turn_aborted", "<INST")
+_OWN = (
+    "<environment_context",
+    "<user_instructions",
+    "# AGENTS.md",
+    "<permissions",
+    "<turn_",
+    "<INST",
+)
 _SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh"}
 _HEADER = re.compile(
     r"\A(?:Chunk ID: .*\n|Wall time: .*\n|Original token count: .*\n|Total output lines: .*\n"
     r"|(?:Process exited with code|Exit code:?) (?P<status>-?\d+)\n)+(?:Output:\n?)?"
 )
 _INNER = re.compile(r"\bcmd\"?\s*:\s*(\"(?:[^\"\\]|\\.)*\")")
-_REFUSED = re.compile(r"(?:exec command )?(?:rejected|aborted|denied) by (?:the )?user", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"(?:exec command )?(?:rejected|aborted|denied) by (?:the )?user", re.IGNORECASE
+)
 
 
 def kind(record: dict[str, Any]) -> str:
     """Return the type of a record, or of what its envelope holds."""
     inner = record.get("payload") or record.get("item")
-    outer = str(record.get("type") or "")
+    untyped = "session_meta" if "instructions" in record else record.get("record_type")
+    outer = str(record.get("type") or untyped or "")
     if outer in ("response_item", "event_msg") and isinstance(inner, dict):
         return str(inner.get("type") or "")
     return outer
@@ -88,7 +99,8 @@ def _call(item: dict[str, Any], when: str) -> Call:
     if inner is not None:
         command = _text(inner[1])
     files = patched(command) or patched(text) or patched(str(inputs.get("input") or ""))
-    return Call(str(item.get("call_id") or item.get("id") or ""), name, when, command, files)
+    identity = str(item.get("call_id") or item.get("id") or "")
+    return Call(identity, name, when, "" if patched(command) else command, files)
 
 
 def _ended(item: dict[str, Any], when: str) -> Iterator[Event]:

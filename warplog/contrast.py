@@ -135,14 +135,21 @@ def _reasons(one: Record, other: Record) -> Iterator[tuple[Kind, str]]:
 
 
 def _wrong(one: Record, other: Record) -> str:
-    """Say which subjects failed in one record and were right in the other, with the reason of the first."""
+    """Say which subjects failed in one record and were right in the other, and why."""
+    first, second = _failed(one), _failed(other)
     said = []
-    for which, failing, whole in (("first", one, other), ("second", other, one)):
-        right = {_where(each) for each in whole.measurements if each.runs is not None}
-        failed = {_where(each): each.failed for each in failing.measurements if each.failed}
-        found = [f"{where}: {plain_text(why)}" for where, why in failed.items() if where in right]
+    for which, failed, spared, record in (
+        ("first", first, second, other),
+        ("second", second, first, one),
+    ):
+        right = {_where(each) for each in record.measurements} - spared.keys()
+        found = [f"{each}: {plain_text(why)}" for each, why in failed.items() if each in right]
         said += [f"in the {which} alone {_listed(found)}"] if found else []
     return "; ".join(said)
+
+
+def _failed(record: Record) -> dict[str, str]:
+    return {_where(each): each.failed for each in record.measurements if each.failed is not None}
 
 
 def _where(measurement: Measurement) -> str:

@@ -11,7 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-_HEREDOC = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_HEREDOC = re.compile(
+    r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE
+)
 
 
 class Note(Struct, frozen=True):
@@ -66,7 +68,11 @@ class Step(Struct, frozen=True):
     @property
     def failed(self) -> bool:
         """True where it was carried out and failed."""
-        return self.result is not None and self.ran and (self.result.failed or bool(self.result.status))
+        return (
+            self.result is not None
+            and self.ran
+            and (self.result.failed or bool(self.result.status))
+        )
 
 
 @dataclass

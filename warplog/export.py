@@ -16,6 +16,7 @@ from warplog.claim import Claim, Judgement, Verdict
 from warplog.dataset import Bounds, Counts, Gpu, Head, Item, Judged, Proof, Report, Stated
 from warplog.history import disputes, pasts
 from warplog.journal import Column, Journal, Outcome
+from warplog.reception import reception
 from warplog.site import Site
 
 _REASON_AT_MOST = 500

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from warplog.audit import FRESH, Audit, audit, read_here
@@ -23,9 +22,9 @@ from warplog.record import Record
 from warplog.report import rows
 from warplog.source import Repository
 from warplog.store import file_name
+from warplog.terminal import console
 from warplog.unit import pretty_interval
 
-PIPE_WIDTH = 120
 _SHOWN = 10
 
 File = Annotated[Path, typer.Argument(help="The file of a record, wherever it lies.")]
@@ -87,11 +86,7 @@ def compare_records(one: File, other: File, *, shown: Shown = _SHOWN) -> None:
         typer.echo(f"  {kind}: {plain_text(words)}")
     typer.echo(f"  {_counted(found)}")
     if found.differences and shown:
-        console = Console(highlight=False)
-        wide = console.is_terminal
-        (console if wide else Console(highlight=False, width=PIPE_WIDTH)).print(
-            _table(found.differences[:shown])
-        )
+        console().print(_table(found.differences[:shown]))
     raise typer.Exit(0 if found.kind is Kind.SAME else 1)
 
 

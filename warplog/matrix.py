@@ -111,9 +111,7 @@ def _sum_cell(column: Column | None) -> str:
     )
 
 
-def _claim_rows(
-    outcome: Outcome, devices: dict[str, str], measured: Collection[str]
-) -> list[str]:
+def _claim_rows(outcome: Outcome, devices: dict[str, str], measured: Collection[str]) -> list[str]:
     """Return a row a claim, with how it fared on the devices that anything was `measured` on."""
     by_device = {each.device: each.judgements for each in outcome.columns}
     found = pasts(outcome)

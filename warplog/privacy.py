@@ -30,19 +30,20 @@ Steps = list[str]
 
 
 def private(data: Any) -> Iterator[tuple[Steps, str]]:
-    """Yield the steps to each text of a record, as parsed JSON, that holds a private trace, and its kind."""
+    """Yield the steps to each text of a record, as parsed JSON, that holds a private trace, and its kinds."""
     pending: list[tuple[Steps, Any]] = [([], data)]
     while pending:
         steps, value = pending.pop()
         if isinstance(value, dict):
             for key, each in value.items():
                 named = [] if steps == ["source", "files"] else kinds(key)
-                yield from (([*steps, key], f"{kind} in a name") for kind in named)
+                if named:
+                    yield [*steps, key], f"{', '.join(named)} in a name"
                 pending.append(([*steps, key], each))
         elif isinstance(value, list):
             pending += [([*steps, str(index)], each) for index, each in enumerate(value)]
-        elif isinstance(value, str):
-            yield from ((steps, kind) for kind in _of(steps, value))
+        elif isinstance(value, str) and (found := _of(steps, value)):
+            yield steps, ", ".join(found)
 
 
 def kinds(text: str) -> list[str]:

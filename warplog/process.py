@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from warplog import environment, profile
+from warplog.child import NO_ROOM
 from warplog.event import REASON_AT_MOST, TEXT_AT_MOST, Write, writer
 from warplog.run import Run
 from warplog.source import file_digest
@@ -125,7 +126,10 @@ def main(words: Sequence[str] | None = None) -> int:
             name = "" if isinstance(error, NotAScript) else f"{type(error).__name__}: "
             said = str(error)[:TEXT_AT_MOST].strip().partition("\n")[0]
             reason = environment.scrub(f"{name}{said}")[:REASON_AT_MOST]
-            write({"event": kind, "reason": reason})
+            try:
+                write({"event": kind, "reason": reason})
+            except OSError:
+                os._exit(NO_ROOM)  # on the usual way out the same write would fail once more
             raise
     return 0
 

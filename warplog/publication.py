@@ -63,6 +63,14 @@ def notes(entries: Sequence[Entry], archive: Archive) -> Iterator[Fault]:
             yield entry.front.fault(problem, "remove `draft: true` to publish it", "draft")
 
 
+def counted(entries: Sequence[Entry]) -> str:
+    """Say how many entries and claims there are of which all holds, and how many are in draft."""
+    drafts = sum(each.draft for each in entries)
+    claims = sum(len(each.claims) for each in entries if not each.draft)
+    more = f"; {drafts} in draft: see the notes" if drafts else ""
+    return f"{len(entries) - drafts} entries, {claims} claims: all hold{more}"
+
+
 def _measure(slug: str, device: str) -> str:
     return f"run `nox -s reproduce -- {slug} --publish` on {device}"
 

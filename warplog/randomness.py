@@ -9,31 +9,47 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
-_RUN = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}={0,2}")
-_WRAPPED = re.compile(
-    r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{4,}"
-    r"(?:\n[ \t>|]*[A-Za-z0-9+/_-]{2,}={0,2}(?=[ \t]*(?:\n|\Z)|[\"'`,;)}\]\\]))+"
+_RUN = re.compile(r"(?<![A-Za-z0-9+/_=%-])[A-Za-z0-9+/_-]{20,}={0,2}")
+_LINES = re.compile(
+    r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{4,}(?:\n[ \t>|]*[A-Za-z0-9+/_-]{2,}={0,2})+"
 )
-_HEX = re.compile(r"(?:[0-9a-f]+|[0-9A-F]+)\Z")
+_GAP = re.compile(r"\n[ \t>|]*")
+_ENDS = re.compile(r"[ \t]*(?:\n|\Z)|[\"'`,;)}\]\\]")
+_HEX = re.compile(r"(?:v?[0-9a-f]+|[0-9A-F]+)\Z")
 _PARTS = re.compile(r"[A-Za-z0-9]+")
-_WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{6,}")
+_WORDS = re.compile(r"[A-Z]?(?=[a-z]{0,4}[aeiouy])[a-z]{3,}|[A-Z]{8,}")
 _NAMED = re.compile(r"sha\d{1,3}-|_+Z[A-Z0-9]")  # an integrity hash, a mangled symbol
-_CHANGES_MIXED, _CHANGES_PLAIN = 0.36, 0.24
-_ENTROPY, _LEAST_PLAIN, _LEAST_DIGITS = 3.4, 24, 4
-_MIXED_CLASSES, _AT_MOST_WORDS = 3, 0.34
+_CHANGES_MIXED, _CHANGES_LETTERS, _CHANGES_PLAIN = 0.3, 0.4, 0.17
+_ENTROPY, _LEAST_PLAIN, _LEAST_DIGITS = 3.2, 24, 3
+_MIXED_CLASSES, _AT_MOST_WORDS = 3, 0.55
 _PAIRS_LEAST = 12
 
 
 def random_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each run of at least twenty characters stands that no person would write, wrapped or not."""
+    """Yield where each run of twenty characters or more stands that no person would write, wrapped or not."""
     for match in _RUN.finditer(text):
         if is_random(match[0]):
             yield match.span()
-    for match in _WRAPPED.finditer(text):
-        pieces = re.split(r"\n[ \t>|]*", match[0])
-        if not any(map(_HEX.match, pieces)) and is_random("".join(pieces)):
-            yield match.span()
+    for match in _LINES.finditer(text):
+        end = _wrapped(text, match)
+        if end and is_random("".join(_GAP.split(text[match.start() : end]))):
+            yield match.start(), end
+
+
+def _wrapped(text: str, match: re.Match[str]) -> int:
+    """Return the end of the lines in `match` that can be one value; 0 where only the first can."""
+    end = 0
+    place = match.start()
+    for index, piece in enumerate(_GAP.split(match[0])):
+        start = text.index(piece, place)
+        place = start + len(piece)
+        whole = bool(_ENDS.match(text, place))
+        if _HEX.match(piece) or not (whole or index == 0 or changes(piece) >= _CHANGES_PLAIN):
+            break
+        end = place if index else 0
+    return end
 
 
 def is_random(run: str) -> bool:
@@ -50,9 +66,10 @@ def is_random(run: str) -> bool:
     if len(set(map(_kind, characters))) == _MIXED_CLASSES:
         return changes >= _CHANGES_MIXED and worded <= _AT_MOST_WORDS
     digits = sum(character.isdigit() for character in characters)
+    if not digits:
+        return changes >= _CHANGES_LETTERS and worded <= _AT_MOST_WORDS
     longest = max(map(len, parts))
-    enough = digits >= _LEAST_DIGITS and longest >= _LEAST_PLAIN
-    return enough and changes >= _CHANGES_PLAIN and worded <= _AT_MOST_WORDS
+    return digits >= _LEAST_DIGITS and longest >= _LEAST_PLAIN and changes >= _CHANGES_PLAIN
 
 
 def entropy(run: str) -> float:
@@ -67,7 +84,7 @@ def changes(run: str) -> float:
 
 
 def _changes(part: str) -> int:
-    return sum(_kind(one) != _kind(other) for one, other in zip(part, part[1:], strict=False))
+    return sum(_kind(one) != _kind(other) for one, other in pairwise(part))
 
 
 def _kind(character: str) -> str:

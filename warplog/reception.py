@@ -43,10 +43,14 @@ class Reception(Struct, frozen=True):
             "undecided on": self.undecided,
             "never tried on": self.never,
         }
-        said = ", ".join(f"{verb} {plural(count, 'GPU')}" for verb, count in counts.items() if count)
-        independent = plural(self.confirmations, "independent confirmation")
+        where = [f"{verb} {count}" for verb, count in counts.items() if count]
+        where[0] += " GPU" if where[0].endswith(" 1") else " GPUs"
+        count = self.confirmations
+        independent = (
+            plural(count, "independent confirmation") if count else "no independent confirmation"
+        )
         against = f", {self.contradictions} against" if self.contradictions else ""
-        return f"{said}; {independent}{against}"
+        return f"{', '.join(where)}; {independent}{against}"
 
 
 def reception(

@@ -4,11 +4,12 @@ The rule kept here: what was once seen as a secret is removed wherever and howev
 is shortened before it is cleaned; and of what is removed only the kind is ever said.
 """
 
+import base64
 import getpass
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,11 @@ FOLDER = "working folder"
 _SHOWN = {HOME: "~", PLACE: "…/", FOLDER: ""}
 _LEAST_ANYWHERE, _MOST_REMEMBERED, _LEAST_WORD = 8, 4096, 4
 _DEEP = 2
+_LOGIN = re.compile(
+    r"(?:[a-z][\w+.-]*://)?[^\s:@]{0,60}:(?P<password>[^\s@]{4,}|\S{4,}(?=@))"
+    r"(?:@(?P<host>[\w.-]+)(?::\d+)?[^@\s]*)?\Z"
+)
+_NOTHING = re.compile(r"(?!)")
 _REMOVED = re.compile(r"\(removed: [^()\n]*\)")
 
 
@@ -48,7 +54,7 @@ class Redactor:
         """Remember every secret and every private name in `text`."""
         for reading in _readings(Spelled(seen(text))):
             for span in secrets(reading):
-                self._remember(reading[span.start : span.end], span.kind)
+                self._remember_all(reading[span.start : span.end], span.kind)
             for trace in traces(reading):
                 if trace.kind in (HOST, USER):
                     self.name(trace.word, trace.kind)
@@ -81,6 +87,15 @@ class Redactor:
             done = span.end
         return "".join([*pieces, text[done:]])
 
+    def _remember_all(self, value: str, kind: str) -> None:
+        """Remember a value, the password in it where it is ``user:password@host``, and that host."""
+        self._remember(value, kind)
+        parts = _LOGIN.match(value) or _LOGIN.match(_decoded(value))
+        if parts:
+            self._remember(parts["password"], kind)
+            if parts["host"]:
+                self.name(parts["host"], HOST)
+
     def _remember(self, value: str, kind: str) -> None:
         value = joined(value)
         if _LEAST_WORD <= len(value) <= _MOST_REMEMBERED and not _REMOVED.search(value):
@@ -99,7 +114,8 @@ class Redactor:
     def _found(self, spelled: Spelled) -> Iterator[Span]:
         """Yield what can be found in the text as it stands, and in it as it was meant."""
         for reading in _readings(spelled):
-            for each in (*secrets(reading), *traces(reading)):
+            private = [Span(each.start, each.end, each.kind) for each in traces(reading)]
+            for each in (*secrets(reading), *private):
                 start, end = each.start, each.end
                 if reading is not spelled.text and spelled.meant is not None:
                     start, end = spelled.meant.span(start, end)
@@ -108,9 +124,9 @@ class Redactor:
     def _known(self, spelled: Spelled) -> Iterator[Span]:
         """Yield every place of a value or a word that was learnt."""
         anywhere, apart, words = self._patterns = self._patterns or self._compiled()
-        reading = spelled.joined
-        for match in anywhere.finditer(reading.text):
-            yield Span(*spelled.joined_span(*match.span()), self._values[match[0]])
+        if anywhere is not _NOTHING:
+            for match in anywhere.finditer(spelled.joined.text):
+                yield Span(*spelled.joined_span(*match.span()), self._values[match[0]])
         for match in apart.finditer(spelled.text):
             yield Span(*match.span(), self._values[match[0]])
         for match in words.finditer(spelled.text):
@@ -126,11 +142,19 @@ class Redactor:
         )
 
 
-def _any_of(values: object, before: str, after: str, flags: int = 0) -> re.Pattern[str]:
+def _decoded(value: str) -> str:
+    """Return what a value in Base64 stands for, as a header of HTTP has it; nothing for any other."""
+    try:
+        return base64.b64decode(value, validate=True).decode("ascii")
+    except ValueError:
+        return ""
+
+
+def _any_of(values: Iterable[str], before: str, after: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern for any of `values`, the longest first; it matches nothing where there is none."""
-    names = sorted(map(str, values), key=len, reverse=True) if isinstance(values, list | dict) else []
-    words = "|".join(map(re.escape, names)) or r"(?!)"
-    return re.compile(f"{before}(?:{words}){after}", flags)
+    names = sorted(values, key=len, reverse=True)
+    words = "|".join(map(re.escape, names))
+    return re.compile(f"{before}(?:{words}){after}", flags) if words else _NOTHING
 
 
 def _readings(spelled: Spelled) -> Iterator[str]:
@@ -145,7 +169,7 @@ def _merged(spans: list[Span], kept: list[tuple[int, int]]) -> Iterator[Span]:
     spans = [each for each in spans if each.end > each.start and not _within(each, kept)]
     last: Span | None = None
     width = 0
-    for each in sorted(spans):
+    for each in sorted(spans, key=lambda span: span[:2]):
         if last is None or each.start >= last.end:
             if last is not None:
                 yield last

@@ -23,6 +23,7 @@ from typing import Any
 from warplog import profile
 from warplog.assembly import assemble
 from warplog.child import Child, Ended
+from warplog.fault import Fault
 from warplog.record import Record, Workload
 from warplog.source import Artifact
 from warplog.store import utc_now, write_whole
@@ -68,9 +69,15 @@ class Options:
 
 
 def gpus() -> int:
-    """Return how many GPUs torch can use, asked in a process of its own so that none is held here."""
+    """Return how many GPUs torch can use, asked in a process of its own so that none is held here.
+
+    Raises Fault where that process was killed: a host without an answer is no host without a GPU.
+    """
     code = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        problem = f"the process that counts the GPUs was killed by signal {-done.returncode}"
+        raise Fault("warplog", problem, "run it again")
     last = (done.stdout.split() or ["0"])[-1]
     return int(last) if last.isdigit() else 0
 

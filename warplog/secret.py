@@ -8,11 +8,14 @@ Doubt removes. Hashes in hexadecimal, as digests and commits are, are no secrets
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from warplog.assignment import assigned
 from warplog.fault import Fault
 from warplog.randomness import random_runs
+
+if TYPE_CHECKING:
+    from kingfisher_sdk import Scanner
 
 _GAP = r"\n[ \t>|]*"
 
@@ -25,25 +28,15 @@ class Span(NamedTuple):
     kind: str
 
 
-class _Scanner(Protocol):
-    """What is used of Kingfisher's scanner."""
-
-    def scan(self, data: bytes) -> list["_Finding"]: ...
-
-
-class _Finding(Protocol):
-    rule_id: str
-    location: dict[str, int]
-
-
 def _run(characters: str, least: int) -> str:
     """Return a pattern of at least that many characters in a row, which a line break may part.
 
-    What follows on the next line belongs to it only where it is needed, or alone before an end.
+    What follows on the next line belongs to it only where it is needed, alone before an end, or no word.
     """
     return (
         rf"{characters}(?:(?:{_GAP})?{characters}){{{least - 1}}}{characters}*"
-        rf"(?:{_GAP}{characters}+(?=[ \t]*(?:\n|\Z)|[\"'`,;)}}\]\\]))*"
+        rf"(?:{_GAP}(?:{characters}+(?=[ \t]*(?:\n|\Z)|[\"'`,;)}}\]\\])"
+        rf"|(?={characters}*[0-9])(?={characters}*[A-Za-z]){characters}{{4,}}))*"
     )
 
 
@@ -54,8 +47,10 @@ _PATTERNS = tuple(
     for kind, pattern, flags in (
         (
             "private key",
-            r"-----BEGIN [A-Z0-9 ]+-----"
-            r"(?:(?:(?!-----BEGIN )[\s\S])*?-----END [A-Z0-9 ]+-----|[\sA-Za-z0-9+/=]*)",
+            (
+                r"-----\s*BEGIN[A-Z0-9\s]+(?:-\s?){5}"
+                r"(?:(?:(?!-----\s*BEGIN)[\s\S])*?-----\s*END[A-Z0-9\s]+(?:-\s?){4}-|[\sA-Za-z0-9+/=]*)"
+            ),
             0,
         ),
         ("github token", _STARTS + rf"gh[a-z]_{_run(_WORD, 30)}", 0),
@@ -69,7 +64,7 @@ _PATTERNS = tuple(
             0,
         ),
         ("slack token", _STARTS + rf"(?:xox[a-z]-|xapp-){_run(_DASHED, 10)}", 0),
-        ("slack token", r"hooks\.slack\.com/[a-z]+/[\w/-]{10,}", re.IGNORECASE),
+        ("slack token", rf"hooks\.slack\.com/[a-z]+/{_run('[A-Za-z0-9_/-]', 10)}", re.IGNORECASE),
         ("webhook", r"discord(?:app)?\.com/api/webhooks/\d+/[\w-]+", re.IGNORECASE),
         (
             "service token",
@@ -81,8 +76,11 @@ _PATTERNS = tuple(
         ("jwt", rf"(?<![A-Za-z0-9])eyJ{_run(r'[A-Za-z0-9_.-]', 20)}", 0),
         (
             "authorization header",
-            r"\b(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?!\(removed)"
-            r"(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<value>[^\s\"',;(){}]{6,})",
+            (
+                r"\b(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?"
+                r"(?:(?:bearer|basic|token|digest|apikey)\s+)?"
+                r"(?P<value>(?!(?:bearer|basic|token|digest|apikey)\b)[^\s\"',;(){}]{6,})"
+            ),
             re.IGNORECASE,
         ),
         (
@@ -93,13 +91,15 @@ _PATTERNS = tuple(
         ("cookie", r"(?:^|[\s\"'])(?:set-)?cookie:\s*(?P<value>[^\n\"']{8,})", re.IGNORECASE),
         (
             "connection string",
-            r"\b[a-z][a-z0-9+.-]*://(?P<value>[^\s/:@\"'<>]*:[^\s/\"'<>]+@[^\s/\"'<>?,;)]+)",
+            r"\b[a-z][a-z0-9+.-]{0,30}://(?P<value>[^\s/:@\"'<>]*:[^\s/\"'<>]+@[^\s/\"'<>?,;)]+)",
             re.IGNORECASE,
         ),
         (
             "connection string",
-            r"\b(?:postgres\w*|mysql\w*|mariadb|mongodb|rediss?|amqps?|mssql)(?:\+\w+)?://"
-            r"(?P<value>[^\s:@\"'<>]*:[^\s\"'<>]+@[^\s/\"'<>?,;)]+)",
+            (
+                r"\b(?:postgres\w*|mysql\w*|mariadb|mongodb|rediss?|amqps?|mssql)(?:\+\w+)?://"
+                r"(?P<value>[^\s:@\"'<>]*:[^\s\"'<>]+@[^\s/\"'<>?,;)]+)"
+            ),
             re.IGNORECASE,
         ),
         ("connection string", r"\bhttps?://(?P<value>[^\s/@:\"'<>]{8,})@", re.IGNORECASE),
@@ -114,7 +114,6 @@ def secrets(text: str) -> Iterator[Span]:
 
     Raises Fault where the library is not installed.
     """
-    yield from _known_kinds(text)
     for kind, pattern in _PATTERNS:
         group = 1 if pattern.groups else 0
         for match in pattern.finditer(text):
@@ -126,6 +125,7 @@ def secrets(text: str) -> Iterator[Span]:
         yield Span(start, end, "password or key by name")
     for start, end in random_runs(text):
         yield Span(start, end, "random value")
+    yield from _known_kinds(text)
 
 
 def _known_kinds(text: str) -> Iterator[Span]:
@@ -139,12 +139,11 @@ def _known_kinds(text: str) -> Iterator[Span]:
 
 
 @cache
-def scanner() -> _Scanner:
+def scanner() -> "Scanner":
     """Return the library's scanner, made once: it compiles hundreds of rules."""
     try:
         from kingfisher_sdk import Scanner  # noqa: PLC0415 - only a draft needs it
     except ImportError:
         remedy = "install it: pip install 'warplog[draft]'"
         raise Fault("warplog draft", "the detector of secrets is not installed", remedy) from None
-    found: _Scanner = Scanner()
-    return found
+    return Scanner()

@@ -6,7 +6,6 @@ is never lost because it could not be filed.
 """
 
 import dataclasses
-import queue
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -25,15 +24,16 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from warplog import child, report, runner
+from warplog import report
 from warplog.claim import Verdict
 from warplog.entry import Entry
 from warplog.evidence import Archive
 from warplog.fault import Fault
-from warplog.record import Record
+from warplog.host import Places, longest_first
+from warplog.record import Record, dumps
 from warplog.runner import Options, Outcome, Where
 from warplog.source import Artifact, Repository
-from warplog.store import publish
+from warplog.store import file_name, publish
 from warplog.workload import spell
 
 SAME, DIFFERS, COULD_NOT = 0, 1, 2
@@ -56,15 +56,10 @@ class Session:
     publish: bool
     console: Console
 
-    def reproduce_all(self, artifacts: list[Artifact], gpus: list[int]) -> list[int]:
-        """Reproduce the artifacts, one at a time on each GPU of `gpus` (none: on the CPU, for
-        correctness only), and return the exit status of each.
+    def reproduce_all(self, artifacts: list[Artifact], places: Places) -> list[int]:
+        """Reproduce the artifacts, as many at a time as there are places, the longest first where there
+        are several, and return the exit status of each.
         """
-        free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        places: list[int | None] = [*gpus] or [None]
-        for place in places:
-            free.put(place)
-
         live = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -75,20 +70,17 @@ class Session:
             disable=not self.console.is_terminal,
         )
 
-        def one(artifact: Artifact) -> int:
-            gpu = free.get()
-            try:
-                return self._guarded(artifact, gpu, live)
-            finally:
-                free.put(gpu)
-
-        pool = ThreadPoolExecutor(len(places))
+        many = places.many > 1
+        order = longest_first(artifacts, Archive(self.repository)) if many else artifacts
+        pool = ThreadPoolExecutor(places.many)
         try:
             with live:
-                return list(pool.map(one, artifacts))
+                came = pool.map(lambda artifact: self._guarded(artifact, places, live), order)
+                status = dict(zip([artifact.slug for artifact in order], came, strict=True))
+                return [status[artifact.slug] for artifact in artifacts]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            child.end_all()
+            places.stop()
             raise
         finally:
             pool.shutdown()
@@ -101,22 +93,21 @@ class Session:
             table.add_row(artifact.slug, words)
         self.console.print(table)
 
-    def _guarded(self, artifact: Artifact, gpu: int | None, live: Progress) -> int:
+    def _guarded(self, artifact: Artifact, places: Places, live: Progress) -> int:
         """Reproduce one artifact; whatever goes wrong with it is said, and the others go on."""
         try:
-            return self._reproduce(artifact, gpu, live)
+            return self._reproduce(artifact, places, live)
         except (Fault, OSError) as fault:
             self._say(f"{artifact.slug}: {fault}", "bold red")
         except Exception:  # noqa: BLE001 - a bug of ours must not cost the other artifacts
             self._say(traceback.format_exc(), "red")
         return COULD_NOT
 
-    def _reproduce(self, artifact: Artifact, gpu: int | None, live: Progress) -> int:
-        runs = self.options.runs if gpu is not None else 1
-        options = dataclasses.replace(self.options, gpu=gpu, runs=runs)
-        task = live.add_task(artifact.slug, total=runs)
+    def _reproduce(self, artifact: Artifact, places: Places, live: Progress) -> int:
+        task = live.add_task(artifact.slug, total=self.options.runs)
+        hear = self._reporter(artifact, live, task)
         try:
-            outcome = runner.reproduce(artifact, options, self._reporter(artifact, live, task))
+            outcome = places.reproduce(artifact, self.options, hear, self._warn)
         finally:
             live.remove_task(task)
         if outcome.record is None:
@@ -145,7 +136,8 @@ class Session:
 
         def show(where: Where) -> None:
             line = f"{artifact.slug}: run {where.run} of {where.runs}: {spell(where.workload)}"
-            live.update(task, description=printable(line), completed=where.run - 1, refresh=True)
+            live.update(task, description=printable(line), total=where.runs)
+            live.update(task, completed=where.run - 1, refresh=True)
             if not self.console.is_terminal and where.run not in begun:
                 self._say(f"{artifact.slug}: run {where.run} of {where.runs}", "dim")
             begun.add(where.run)
@@ -177,18 +169,32 @@ class Session:
         return True
 
     def _keep(self, artifact: Artifact, record: Record) -> None:
-        """Write the record outside the published ones: where asked, else where temporary files go."""
-        try:
-            path = publish(record, (self.options.aside or Path()) / artifact.slug)
-        except (OSError, Fault) as error:
-            folder = Path(tempfile.mkdtemp(prefix=f"warplog-{artifact.slug}-"))
-            self._say(f"cannot write there: {error}", "yellow")
-            path = publish(record, folder)
-        self._say(f"record (not published): {_short(path)}")
+        """Write the record outside the published ones: where asked, else where temporary files go; where
+        nothing can be written at all, print it.
+        """
+        for folder in ((self.options.aside or Path()) / artifact.slug, None):
+            try:
+                path = publish(record, folder or _temporary(artifact))
+            except (OSError, Fault) as error:
+                self._say(f"cannot write there: {error}", "yellow")
+            else:
+                self._say(f"record (not published): {_short(path)}")
+                return
+        name = f"{record.device}/{file_name(record.recorded)}"
+        self._say(f"record (in no file; save the lines below as {name}):")
+        self._say(dumps(record))
+
+    def _warn(self, line: str) -> None:
+        self._say(line, "yellow")
 
     def _say(self, line: str, style: str = "") -> None:
         """Print a line of text as it is: no markup, no wrapping, no control characters."""
         self.console.print(Text(printable(line), style), soft_wrap=True)
+
+
+def _temporary(artifact: Artifact) -> Path:
+    """Return a new folder where temporary files go."""
+    return Path(tempfile.mkdtemp(prefix=f"warplog-{artifact.slug}-"))
 
 
 def _table(artifact: Artifact, rows: list[report.Row], record: Record) -> Table:

@@ -1,7 +1,7 @@
 """Where records are kept: each a file of its own, written whole, added and never replaced.
 
 The rule kept here: a reader sees a file as it was or as it is, never a part of one, and two publishers
-never take the same name.
+never take the same name. What a publisher left behind that was killed meanwhile is in nobody's way.
 """
 
 import contextlib
@@ -17,6 +17,8 @@ import msgspec
 from warplog.depot import deposited
 from warplog.fault import Fault
 from warplog.record import Record, dumps, loads
+
+_LEFT_SECONDS = 60.0  # a publisher holds a claim for some milliseconds
 
 
 def read(path: Path, place: str | None = None) -> Record:
@@ -76,6 +78,7 @@ def publish(record: Record, records: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() != records.parent.resolve() / records.name / record.device:
         raise Fault(place, "is a link that leads elsewhere", "put the folder itself there")
+    _sweep(folder)
     while True:
         path = folder / file_name(record.recorded)
         newest = max((each.name for each in folder.glob("*.json")), default="")
@@ -95,6 +98,14 @@ def publish(record: Record, records: Path) -> Path:
         record = msgspec.structs.replace(record, recorded=utc_now())
 
 
+def _sweep(folder: Path) -> None:
+    """Remove what publishers left in `folder` that were killed: claims and parts that nobody works on."""
+    for path in [*folder.glob(".*.claim"), *folder.glob(".*.part")]:
+        with contextlib.suppress(OSError):  # another publisher was faster, or it is not ours to remove
+            if time.time() - path.stat().st_mtime > _LEFT_SECONDS:
+                path.rmdir() if path.is_dir() else path.unlink()
+
+
 @contextlib.contextmanager
 def _claimed(path: Path) -> Iterator[bool]:
     """Say whether `path` is free, and let nobody else claim it meanwhile; a folder is the claim."""
@@ -107,4 +118,5 @@ def _claimed(path: Path) -> Iterator[bool]:
     try:
         yield not path.exists()
     finally:
-        claim.rmdir()
+        with contextlib.suppress(OSError):  # a claim that stays is swept, and the record is there
+            claim.rmdir()

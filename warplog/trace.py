@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 HOME, PLACE, HOST, USER = "home path", "private path", "host name", "user name"
 EMAIL, NETWORK, HARDWARE = "e-mail address", "network address", "hardware address"
-COMMON = {
-    *("root", "user", "users", "home", "localhost", "ubuntu", "admin", "dev", "test", "runner", "work"),
-    *("workspace", "node", "app", "jovyan", "vscode", "host", "server", "main", "git", "staff", "wheel"),
-    *("docker", "daemon", "nobody", "nogroup", "sudo", "shared", "public", "local", "build", "builder"),
-    *("github.com", "gitlab.com", "bitbucket.org", "huggingface.co", "claude", "codex", "none", "null"),
-    *("str", "the", "and", "into", "from", "with", "keys", "agent", "access", "login", "ec2-user", "gpu"),
-    *("your-username", "username", "name", "you", "guest", "default", "system", "linux", "darwin"),
-}
+COMMON = re.compile(
+    r"(?:root|users?|home|localhost|ubuntu|admin|dev|test|runner|work|workspace|node|app|jovyan|vscode"
+    r"|host|server|main|git|staff|wheel|docker|daemon|nobody|nogroup|sudo|shared|public|local|builder"
+    r"|build|github\.com|gitlab\.com|bitbucket\.org|huggingface\.co|claude|codex|none|null|str|the|and"
+    r"|into|from|with|keys|agent|access|login|ec2-user|gpu|your-username|username|name|you|guest"
+    r"|default|system|linux|darwin)\Z",
+    re.IGNORECASE,
+)
 _SEP = r"(?:\\*/|\\+)"
 _NAME = r"[A-Za-z_][\w.-]*"
 _TLD = (
@@ -28,34 +28,53 @@ _TLD = (
 _PATTERNS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        rf"(?P<home>(?<![\w~])(?:[A-Za-z]:)?(?:/(?:mnt|var|private|export|net)(?:/\w)?)?"
-        rf"{_SEP}(?:home|Users){_SEP}(?P<user>[\w.-]+(?: [\w.-]+(?=\\))?))",
+        (
+            rf"(?P<home>(?<![\w~])(?:[A-Za-z]:)?(?:/(?:mnt|var|private|export|net)(?:/\w)?)?"
+            rf"{_SEP}(?:home|Users){_SEP}(?P<user>[\w.-]+(?: [\w.-]+(?=\\))?))"
+        ),
         r"(?P<home>(?<![\w.~/-])/root(?=[/\s\"'`:;,)]|\Z))",
         r"(?P<home>(?<!\w)-(?:home|Users)-(?P<user>[A-Za-z0-9]+)(?:-[\w.-]+)?)",
-        r"(?P<place>(?<![\w.~/:)\]}])/(?:mnt|scratch|gscratch|data|datasets|nfs|lustre|gpfs|workspaces?|Volumes"
-        r"|media|srv|projects?|work|cluster|fsx|efs|storage|run/user|tmp/user|var/folders)"
-        r"/(?:[\w.+@-]+/)*(?=[\w.+@-]))",
-        rf"^(?:\([\w.-]+\) ?)*\[?(?P<user>{_NAME})@(?P<host>[A-Za-z0-9][\w.-]*)"
-        r"(?:(?::[ ]?[~/\w][^\n$#%>]{0,150}|[ ][^\n$#%>\]]{0,150}\])[$#%>❯]|[$%❯](?=[ ]))",
-        rf"^(?P<user>{_NAME})@(?P<host>[A-Za-z0-9][\w.-]*) [~\w./-]+ [%❯] ",
+        (
+            r"(?P<place>(?<![\w.~/:)\]}])/(?:mnt|scratch|gscratch|data|datasets|nfs|lustre|gpfs|workspaces?|Volumes"
+            r"|media|srv|projects?|work|cluster|fsx|efs|storage|run/user|tmp/user|var/folders)"
+            r"/(?:[\w.+@-]+/)*(?=[\w.+@-]))"
+        ),
+        (
+            rf"(?:^|[\"'])(?:\([\w.-]+\) ?)*\[?(?P<user>{_NAME})@(?P<host>[A-Za-z0-9][\w.-]*)"
+            r"(?:(?::[ ]?[~/\w][^\n$#%>]{0,150}|[ ][^\n$#%>\]]{0,150}\])[$#%>\u276f]|[$%\u276f](?=[ ]))"
+        ),
+        rf"^(?P<user>{_NAME})@(?P<host>[A-Za-z0-9][\w.-]*) [~\w./-]+ [%\u276f] ",
         r"\b(?:Linux|Darwin|FreeBSD) (?P<host>[A-Za-z0-9][\w.-]*) \d+\.\d+[\w.+-]* ",
-        rf"(?:^|[;&|$]\s*|\b)(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)\s(?:[^\n;|&]*?\s)?"
-        rf"(?P<user>{_NAME})@(?P<host>[A-Za-z0-9][\w.-]*)",
-        r"(?:^|[;&|]\s*|\$ )(?:ssh|mosh)\s+(?:-\w+(?:\s+[^\s-]\S*)??\s+)*"
-        r"(?P<host>(?=[\w.-]*[\d.-])[A-Za-z][\w.-]+)(?=\s|$|[\"'])",
-        r"(?:^|[;&|]\s*|\$ )(?:scp|rsync)\s[^\n]*?(?<![\w/:])(?P<host>[A-Za-z][\w.-]{2,}):[~/.\w]",
-        r"\b(?:[hH][oO][sS][tT]_?[nN][aA][mM][eE]|node_?[nN]ame|NodeName|computer_?name|machine_?name"
-        r"|SLURM\w*NODE\w*|HOST)\\*[\"']?\s{0,2}[:=]\s{0,2}(?:\\*[\"'](?P<host>[\w.-]{3,})"
-        r"|(?P<host2>(?=[\w.-]*[\d-])[A-Za-z][\w.-]{2,})(?![\w.(\[]))",
-        r"(?P<host>(?<![\w.-])(?=[a-z0-9.-]*[\d-])(?:[a-z0-9-]+\.)+(?:internal|local|lan|corp|intra"
-        r"|intranet|localdomain|home\.arpa)(?![\w(]|\.\w))",
-        r"(?P<host>(?<![\w.-])(?:[\w-]+\.)+(?:amazonaws\.com|ts\.net|cluster\.local)(?!\w))",
+        (
+            r"\b(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)\s(?:[^\n;|&]{0,200}?\s)?"
+            rf"(?P<user>{_NAME})@(?P<host>[A-Za-z0-9][\w.-]*)"
+        ),
+        (
+            r"(?:^|[;&|]\s*|\$ )(?:ssh|mosh)\s+(?:-\w+(?:\s+[^\s-]\S*)??\s+)*"
+            r"(?P<host>(?=[\w.-]*[\d.-])[A-Za-z][\w.-]+)(?=\s|$|[\"'])"
+        ),
+        r"(?:^|[;&|]\s*|\$ )(?:scp|rsync)\s[^\n]{0,200}?(?<![\w/:])(?P<host>[A-Za-z][\w.-]{2,}):[~/.\w]",
+        (
+            r"\b(?:[hH][oO][sS][tT]_?[nN][aA][mM][eE]|node_?[nN]ame|NodeName|computer_?name|machine_?name"
+            r"|SLURM\w*NODE\w*|HOST)\\*[\"']?\s{0,2}[:=]\s{0,2}(?:\\*[\"'](?P<host>[\w.-]{3,})"
+            r"|(?P<host2>(?=[\w.-]*[\d-])[A-Za-z][\w.-]{2,})(?![\w.(\[]))"
+        ),
+        (
+            r"(?P<host>(?<![\w.-])(?=[a-z0-9.-]*[\d-])(?:[a-z0-9-]+\.)+(?:internal|local|lan|corp|intra"
+            r"|intranet|localdomain|home\.arpa)(?![\w(]|\.\w))"
+        ),
+        r"(?P<host>(?<![\w.-])(?:[\w-]+\.)+(?:(?:compute(?:-1)?|rds|elb)\.amazonaws\.com|ts\.net|cluster\.local)(?!\w))",
         r"(?P<host>\bip-\d{1,3}(?:-\d{1,3}){3}\b)",
-        r"^\s*[-dlbcps][-rwxsStT]{9}[.+@]?\s+\d+\s+(?P<user>[A-Za-z_][\w.-]*)\s+(?P<user2>[A-Za-z_][\w.-]*)\s+\d",
+        (
+            r"(?:^|[\"'])[ \t]*[-dlbcps][-rwxsStT]{9}[.+@]?\s+\d+\s+"
+            rf"(?P<user>{_NAME})\s+(?P<user2>{_NAME})\s+\d"
+        ),
         r"\buid=\d+\((?P<user>[\w.-]+)\)(?:\s+gid=\d+\((?P<user2>[\w.-]+)\))?",
         r"\b(?:USER|LOGNAME|USERNAME|SUDO_USER)=[\"']?(?P<user>[A-Za-z_][\w.-]*)",
-        r"\b(?:Author|Committer|Co-[Aa]uthored-[Bb]y|Signed-off-by|Reviewed-by|From):\s*"
-        r"(?P<user>[^<>\n:]{3,60}?)\s*<",
+        (
+            r"\b(?:Author|Committer|Co-[Aa]uthored-[Bb]y|Signed-off-by|Reviewed-by|From):\s*"
+            r"(?P<user>[^<>\n:]{3,60}?)\s*<"
+        ),
         r"\buser\.name[= ]\s*[\"']?(?P<user>[^\"'\n]{3,60}?)[\"'\n]",
         rf"(?P<email>(?<![\w.+-])(?!git@)[\w+-][\w.+-]+@(?:[A-Za-z0-9-]{{2,}}\.)+(?:{_TLD})(?![\w(\[]|\.\w))",
         r"(?P<hardware>(?<![\w:-])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:-]))",
@@ -106,7 +125,7 @@ def traces(text: str) -> Iterator[Trace]:
 
 def is_private(word: str) -> bool:
     """Return whether a user's or a host's name says who or where; `root` and `localhost` do not."""
-    return len(word) >= _SHORTEST and word.lower() not in COMMON and not word.isdigit()
+    return len(word) >= _SHORTEST and not COMMON.match(word) and not word.isdigit()
 
 
 def _is_address(words: str) -> bool:

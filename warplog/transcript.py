@@ -48,9 +48,10 @@ class Transcript:
                 if name in read:
                     continue
                 read.add(name)
-            yield from self._told(record)
+            yield from self.told(record)
 
-    def _told(self, record: dict[str, Any]) -> Iterator[Event]:
+    def told(self, record: dict[str, Any]) -> Iterator[Event]:
+        """Yield what one record tells, and count it where its type is unknown."""
         reader = codex if _is_codex(record) else claudecode
         kind = codex.kind(record) if reader is codex else str(record.get("type") or "")
         if not reader.is_record(record) and kind not in reader.QUIET:
@@ -87,8 +88,9 @@ class Transcript:
                     while line and not line.endswith(b"\n"):
                         line = file.readline(_LINE_AT_MOST)
         except OSError as error:
-            place, remedy = str(self.path.name), "name a transcript: a file of JSON lines"
-            raise Fault(place, f"cannot be read ({error.strerror})", remedy) from None
+            remedy = "name a transcript: a file of JSON lines"
+            problem = f"cannot be read ({error.strerror})"
+            raise Fault(str(self.path), problem, remedy) from None
 
 
 def _is_codex(record: dict[str, Any]) -> bool:
@@ -96,8 +98,10 @@ def _is_codex(record: dict[str, Any]) -> bool:
     kind = record.get("type")
     if isinstance(record.get("message"), dict):
         return False
+    if kind is None and ("record_type" in record or "instructions" in record):
+        return True
     enveloped = kind in codex.ENVELOPES and isinstance(record.get("payload"), dict)
-    return enveloped or kind in codex.READ or str(kind).startswith(("item.", "turn.", "thread."))
+    return enveloped or kind in codex.READ | codex.QUIET or str(kind).startswith(("item.", "turn.", "thread."))
 
 
 def texts(value: Any, depth: int = 0) -> Iterator[str]:

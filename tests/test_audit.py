@@ -1,0 +1,415 @@
+"""A record that someone offers: each way in which it can be wrong is one finding, and a good one has none."""
+
+import json
+from datetime import UTC, datetime
+
+import factory
+import msgspec
+import pytest
+from factory import H200, measured, record_of, timed
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from warplog import cli
+from warplog.audit import audit
+from warplog.evidence import Archive
+from warplog.fault import Fault
+from warplog.privacy import kinds
+from warplog.record import Record, dumps
+from warplog.source import closure_digest
+
+NOW = datetime(2026, 12, 3, tzinfo=UTC)
+PINS = {**H200, "pin_bandwidth": 4.8e12, "l2_bytes": 62_914_560, "watts_limit": 700.0}
+EIGHT_GIGABYTES = 8_000_000_000
+COPY = {"traffic": EIGHT_GIGABYTES, "operation": "copy"}
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    made = factory.lab_with_entry(tmp_path / "lab")
+    monkeypatch.chdir(made.root)
+    return made
+
+
+@pytest.fixture
+def found(lab):
+    """What is found in an offered record of `rows`; `changes` replace its fields, those of `about` its
+    environment's.
+    """
+
+    def look(rows=None, about=None, place="offered.json", **changes):
+        record = record_of(lab.artifact(), timed(batch=31) if rows is None else rows)
+        environment = msgspec.structs.replace(record.environment, **(about or {}))
+        record = msgspec.structs.replace(record, **{"environment": environment, **changes})
+        path = lab.root.parent / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dumps(record), encoding="utf-8")
+        return audit(path, Archive(lab.repository), NOW)
+
+    return look
+
+
+def only(audited):
+    assert len(audited.findings) == 1, [str(each) for each in audited.findings]
+    return str(audited.findings[0])
+
+
+def latency(seconds, runs=6, **about):
+    """A time of six runs with some spread."""
+    return measured("latency", "kernel", [seconds * (1 + n / 1000) for n in range(runs)], **about)
+
+
+def ceilings(lab, bandwidth=4.6e12, rate=1e15, device="nvidia-h200", gpu=PINS):
+    """A published record of what the device was measured to reach."""
+    artifact = lab.artifact("ceilings")
+    plain = record_of(artifact, [])
+    rows = [
+        latency(EIGHT_GIGABYTES / bandwidth, **COPY),
+        latency(1e15 / rate, work=10**15, dtype="fp8"),
+    ]
+    about = msgspec.structs.replace(plain.environment, gpu=gpu)
+    lab.publish(artifact, rows, environment=about, device=device)
+
+
+def test_a_good_record_has_no_finding(found):
+    audited = found()
+    assert audited.findings == ()
+    assert audited.source == "fresh"
+
+
+def test_a_file_that_is_none(lab):
+    with pytest.raises(Fault, match="name the file of a record"):
+        audit(lab.root / "no.json", Archive(lab.repository), NOW)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("1e-05", "1e-06", 1), "does not match its seal"),
+        (lambda text: text[:200], "not strict JSON"),
+        (lambda text: text.replace('"schema": 1', '"schema": 2'), "newer than this Warplog's"),
+        (lambda text: text.replace('"seconds": 83.1', '"seconds": "long"'), "`str`"),
+        (lambda text: text.replace("[[1e-05]", f"[{[1e-5] * 101}", 1), "<= 100"),
+    ],
+)
+def test_what_is_no_sealed_record_says_where(lab, change, words):
+    path = lab.root / "offered.json"
+    path.write_text(change(dumps(record_of(lab.artifact(), timed(batch=31)))), encoding="utf-8")
+    audited = audit(path, Archive(lab.repository), NOW)
+    assert audited.record is None
+    assert words in only(audited)
+    assert only(audited).startswith("offered.json:")
+
+
+def test_a_record_filed_under_another_name(found):
+    place = "row-sum/records/nvidia-h200/2026-12-02T101501Z.json"
+    assert "file it as artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json" in only(
+        found(place=place)
+    )
+    assert found(place=place.replace("1501Z", "1500Z")).findings == ()
+
+
+def test_a_record_of_other_source_is_stale(found, lab):
+    source = record_of(lab.artifact(), []).source
+    files = {**source.files, "kernel.py": "sha256:0"}
+    source = msgspec.structs.replace(source, files=files, digest=closure_digest(files))
+    audited = found(source=source)
+    assert audited.source == "stale"
+    assert (
+        "source: stale, kernel.py changed since it was measured; check it at the commit 0123"
+        in (only(audited))
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gone.py", "../../entries/2026-12-02-one-sum.md", "../other/kernel.py", "\0", "a" * 999],
+)
+def test_a_file_that_the_checkout_does_not_have(found, lab, name):
+    source = record_of(lab.artifact(), []).source
+    files = {**source.files, name: "sha256:0"}
+    source = msgspec.structs.replace(source, files=files, digest=closure_digest(files))
+    audited = found(source=source)
+    assert audited.source == "unknown"
+    assert "source: the checkout has no file" in only(audited)
+
+
+def test_a_digest_that_does_not_fit_its_files(found, lab):
+    source = msgspec.structs.replace(record_of(lab.artifact(), []).source, digest="sha256:0")
+    assert "the digest does not fit its own list of files" in only(found(source=source))
+
+
+def test_an_artifact_that_nobody_knows(found):
+    assert "artifact: there is no such artifact; use one of: row-sum" in only(
+        found(artifact="ghost")
+    )
+
+
+def test_a_time_below_what_the_pins_allow(found):
+    """8 GB at 4.8 TB/s take 1.67 ms, less what an L2 may hold back."""
+    fast = found([latency(1e-3, traffic=EIGHT_GIGABYTES, n=1)], {"gpu": PINS})
+    assert "offered.json:" in only(fast)
+    assert (
+        "latency of 'kernel' on n=1: 1 ms is below the 1.65 ms that its pins of 4.80 TB/s"
+        in only(fast)
+    )
+    assert found([latency(1.66e-3, traffic=EIGHT_GIGABYTES, n=1)], {"gpu": PINS}).findings == ()
+
+
+def test_a_warm_time_may_be_below_what_the_pins_allow(found):
+    row = msgspec.structs.replace(latency(1e-3, traffic=EIGHT_GIGABYTES, n=1), cache="warm")
+    assert found([row], {"gpu": PINS}).findings == ()
+
+
+def test_an_invented_cache_does_not_excuse_a_time(found, lab):
+    protocol = msgspec.structs.replace(record_of(lab.artifact(), []).protocol, flush_bytes=10**13)
+    row = latency(1e-3, traffic=EIGHT_GIGABYTES, n=1)
+    assert "is below" in only(found([row], {"gpu": PINS}, protocol=protocol))
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(1.90e-3, True), (1.95e-3, False)])
+def test_a_time_below_what_the_ceilings_allow(found, lab, seconds, wrong):
+    """8 GB at a measured 4 TB/s take 2 ms, less what an L2 may hold back, give or take three percent."""
+    ceilings(lab, bandwidth=4e12)
+    audited = found([latency(seconds, traffic=EIGHT_GIGABYTES, n=1)], {"gpu": PINS})
+    assert ["the measured ceiling of 4.12 TB/s" in str(each) for each in audited.findings] == (
+        [True] if wrong else []
+    )
+
+
+def test_a_rate_above_the_best_that_was_measured(found, lab):
+    ceilings(lab)
+    row = latency(1e-3, work=11 * 10**11, n=1)
+    assert "the measured ceiling of 1.03 POP/s allows" in only(found([row], {"gpu": PINS}))
+
+
+def test_pins_that_other_records_of_the_device_do_not_have(found, lab):
+    ceilings(lab)
+    fast = {"gpu": PINS | {"pin_bandwidth": 9.6e12}}
+    assert "pin_bandwidth: 9.60 TB/s, but 4.80 TB/s in other records" in only(found(about=fast))
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"gpu": None}, "device: 'nvidia-h200', but gpu says otherwise"),
+        ({"gpu": H200 | {"name": "NVIDIA B200"}}, "device: 'nvidia-h200' is not the gpu's 'NVIDIA B200'"),
+        ({"clocks": [{"sm_mhz": 19800}]}, "sm_mhz: 19800 is impossible"),
+        ({"clocks": [{"sm_mhz": 0}]}, "sm_mhz: 0 is impossible"),
+        ({"clocks": [{"memory_mhz_most": 99999}]}, "memory_mhz_most: 99999 is impossible"),
+        ({"clocks": [{"celsius": 400}]}, "celsius: 400 is impossible"),
+        ({"clocks": [{"watts": 2000}], "gpu": PINS}, "watts: 2000 is impossible"),
+        ({"clocks": [{"sm_mhz_least": 1900, "sm_mhz_most": 1800}]}, "sm_mhz_least: 1900 is imposs"),
+        ({"clocks": [{"slowed": ["thermal slowdown"]}]}, "but the clocks saw thermal slowdown"),
+        ({"clocks": [{"others": 2}]}, "but the clocks saw other processes on the GPU"),
+    ],
+)  # fmt: skip
+def test_what_no_machine_says_of_itself(found, about, words):
+    assert words in only(found(about=about))
+
+
+def test_a_disturbance_that_is_told_is_no_finding(found):
+    about = {"clocks": [{"slowed": ["thermal slowdown", "power cap"]}]}
+    assert found(about=about, disturbed=["run 1: thermal slowdown"]).findings == ()
+    assert found(about={"clocks": [{"slowed": ["power cap"]}]}).findings == ()
+
+
+def test_more_time_than_the_reproduction_took(found):
+    assert "seconds: 0.0001, but its samples last" in only(found(seconds=0.0001))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ("2026-12-04T00:00:00Z", "is still to come"),
+        ("2026-13-40T00:00:00Z", "is no time of any day"),
+    ],
+)
+def test_a_date_that_cannot_be(found, recorded, words):
+    assert words in only(found(recorded=recorded))
+
+
+def test_too_few_runs(found, lab):
+    protocol = msgspec.structs.replace(record_of(lab.artifact(), []).protocol, runs=5)
+    assert "5 runs are too few to publish; measure again with 6" in only(
+        found([latency(1e-3, 5, n=1)], protocol=protocol)
+    )
+
+
+def samples(seconds, runs, metric="latency", **workload):
+    lists = [[seconds * factor for factor in run] for run in runs]
+    return msgspec.structs.replace(
+        measured(metric, "kernel", [1] * len(runs), **workload), runs=lists
+    )
+
+
+SPREAD = [[1 + (run * 7 + n) / 1000 for n in range(5)] for run in range(6)]
+
+
+def test_samples_without_any_spread(found):
+    flat = samples(1e-3, [[1] * 5] * 6, n=1)
+    assert "latency of 'kernel' on n=1: every sample is 1 ms" in only(
+        found([flat, *(samples(1e-3, SPREAD, n=n) for n in (2, 3))][:1])
+    )
+
+
+def test_runs_without_any_spread(found):
+    equal = samples(1e-3, [[1 - n / 100, 1, 1 + n / 100] for n in range(1, 7)], n=1)
+    assert "no run of 6 differs from 1 ms" in only(found([equal]))
+
+
+def test_a_coarse_clock_gives_equal_samples_of_short_calls(found):
+    short = samples(2e-6, [[1] * 5] * 6, n=1)
+    others = [samples(1e-3 * n, SPREAD, n=n) for n in (2, 3)]
+    assert found([short, *others]).findings == ()
+    assert "every sample is 2 µs" in only(found([short]))
+
+
+def test_what_is_flat_all_over_is_summed_up(found):
+    rows = [samples(1e-3, [[1] * 5] * 6, n=n) for n in range(9)]
+    said = [str(each) for each in found(rows).findings]
+    assert len(said) == 4
+    assert "6 more times of 9 have no spread either" in said[-1]
+
+
+def test_a_run_that_is_a_copy(found):
+    row = samples(1e-3, [*SPREAD[:5], SPREAD[1]], n=1)
+    assert "run 6 of latency of 'kernel' on n=1 has the samples of run 2 of" in only(found([row]))
+
+
+PRIVATE = {
+    "/home/anna/warplog": "path",
+    "C:\\Users\\anna\\x": "path",
+    "~/x": "path",
+    "/opt/x": "path",
+    "anna@example.org": "e-mail address",
+    "192.168.17.4": "network address",
+    "2001:db8:85a3::8a2e:370:7334": "network address",
+    "gpu-17.cluster.internal": "host name",
+    "ip-10-0-3-17": "host name",
+    "anna@gpu17:": "host name",
+    "GPU-9d6ea3a1-5b4c-4a4e-9a3c-2f1d2a3b4c5d": "hardware address",
+    "https://wiki.lan/x": "web address",
+}
+
+
+@pytest.mark.parametrize("text", PRIVATE)
+@pytest.mark.parametrize(
+    "where", ["subject", "workload", "failed", "disturbed", "variables", "unit"]
+)
+def test_a_private_trace_is_told_by_kind_and_never_shown(found, text, where):
+    row = {
+        "subject": latency(1e-3, n=1),
+        "workload": latency(1e-3, name=text),
+        "failed": measured("rows", "kernel", None, failed=f"lost {text} there", n=1),
+        "unit": measured("rows", "kernel", [1] * 6, unit=text, n=1),
+    }.get(where, latency(1e-3, n=1))
+    row = msgspec.structs.replace(row, subject=text) if where == "subject" else row
+    about = {"variables": {"OMP_NUM_THREADS": text}} if where == "variables" else {}
+    audited = found([row], about, disturbed=[text] if where == "disturbed" else [])
+    said = [str(each) for each in audited.findings]
+    assert said
+    assert any(PRIVATE[text] in each for each in said), said
+    assert not any(text in each for each in said)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"system": "Linux gpu17 x86_64"},
+        {"python": "3.12 of anna"},
+        {"driver": "on gpu17"},
+        {"packages": {"torch": "from a wheel"}},
+    ],
+)
+def test_a_field_with_a_form_of_its_own_holds_nothing_else(found, about):
+    assert "holds a trace: more than a" in only(found(about=about))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fp8 matmul, fast accumulation", "a/b", "padded sort, warm", "sorted -> flat", "dram__bytes_read.sum",
+        "1152-byte rows", "bf16 [64, 128] @ w", "k=2..32", "at 3:15", "torch.topk", "10.0", "…/kernel.py",
+    ],
+)  # fmt: skip
+def test_ordinary_names_hold_no_trace(text):
+    assert kinds(text) == []
+
+
+def test_a_private_trace_in_the_name_of_a_field(found):
+    said = only(found(about={"variables": {"/home/anna/x": "1"}}))
+    assert "environment.variables: holds a trace: " in said
+    assert "in a name" in said
+    assert "anna" not in said
+
+
+def test_a_version_is_no_address(found):
+    packages = {"nvidia-cublas": "13.1.0.3", "torch": "2.11.0+cu130", "triton": "3.6.0.dev1"}
+    assert found(about={"packages": packages, "driver": "580.95.05"}).findings == ()
+
+
+def test_the_command_says_what_it_checked_and_what_it_means(lab, found):
+    del found
+    path = lab.root / "offered.json"
+    record = record_of(lab.artifact(), timed(batch=31), recorded="2026-11-02T10:15:00Z")
+    path.write_text(dumps(record), encoding="utf-8")
+    result = CliRunner().invoke(cli.app, ["verify-record", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "4 measurements, 24 medians from 24 samples; source fresh; no findings" in result.output
+    assert "its claims by this record: 1 supported" in result.output
+    assert (
+        "commit it as artifacts/row-sum/records/nvidia-h200/2026-11-02T101500Z.json"
+        in result.output
+    )
+
+
+def test_the_command_says_what_a_record_disputes(lab):
+    path = lab.root / "offered.json"
+    peer = [1.5e-4 + n * 1e-7 for n in range(6)]
+    rows = [latency(1e-4, batch=31), measured("latency", "peer", peer, batch=31)]
+    record = record_of(lab.artifact(), rows, recorded="2026-11-02T10:15:00Z")
+    path.write_text(dumps(record), encoding="utf-8")
+    result = CliRunner().invoke(cli.app, ["verify-record", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "disputes fast: refuted here, supported on nvidia-h200" in result.output
+
+
+def test_the_command_ends_with_1_and_a_line_a_finding(lab):
+    path = lab.root / "offered.json"
+    record = record_of(lab.artifact(), timed(batch=31), recorded="2996-11-02T10:15:00Z", seconds=0)
+    path.write_text(dumps(record), encoding="utf-8")
+    result = CliRunner().invoke(cli.app, ["verify-record", str(path)])
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert lines[0].startswith("offered.json:")
+    assert "2 findings" in lines[-1] or "2 findings" in result.output
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=9),
+    st.lists(st.integers(), max_size=3), st.dictionaries(st.text(max_size=3), st.integers(), max_size=3),
+)  # fmt: skip
+
+
+@given(data=st.data())
+def test_whatever_a_sealed_record_holds_is_findings_and_no_crash(tmp_path_factory, data):
+    """A record with its seal put on again, in which one value, wherever it stands, is another."""
+    lab = factory.Lab(tmp_path_factory.mktemp("fuzz") / "lab")
+    plain = record_of(lab.artifact(), timed(batch=31))
+    about = msgspec.structs.replace(plain.environment, gpu=PINS)
+    tree = json.loads(dumps(msgspec.structs.replace(plain, environment=about)))
+    node, steps = tree, []
+    while isinstance(node, dict | list) and node:
+        names = sorted(node) if isinstance(node, dict) else range(len(node))
+        steps.append(data.draw(st.sampled_from(names)))
+        parent, node = node, node[steps[-1]]
+    parent[steps[-1]] = data.draw(VALUES)
+    path = lab.root / "offered.json"
+    try:
+        path.write_text(dumps(msgspec.convert(tree, Record)), encoding="utf-8")
+    except (msgspec.ValidationError, ValueError, RecursionError):
+        path.write_text(json.dumps(tree), encoding="utf-8")
+    for each in audit(path, Archive(lab.repository), NOW).findings:
+        assert str(each).startswith("offered.json")
