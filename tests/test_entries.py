@@ -71,3 +71,10 @@ def test_an_entry_has_one_sentence_a_line(path, archive):
     """So that a change to a sentence is a change to a line."""
     entry = load(path, REPOSITORY, archive)
     assert list(crowded(entry.body.prose[entry.body.start :])) == []
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
+def test_the_readme_lists_an_entry_by_its_title_once_it_is_published(path, archive):
+    entry = load(path, REPOSITORY, archive)
+    link = f"| [{entry.title}](entries/{path.name}) | `{entry.artifact}` |"
+    assert (link in (REPOSITORY.root / "README.md").read_text("utf-8")) is not entry.draft
