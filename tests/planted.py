@@ -45,6 +45,7 @@ def secrets(seed):
     make, garden = Maker(seed), Garden()
     _keys_of_hosts(make, garden.plant)
     _keys_of_services(make, garden.plant)
+    _keys_of_others(make, garden.plant)
     _passwords(make, garden.plant)
     return garden.made
 
@@ -113,6 +114,9 @@ def _keys_of_services(make, plant):
     plant("anthropic", "sk" + "-ant-oat01-" + make.mixed(93, URL_SAFE) + "AA")
     for label in ("RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "EC PRIVATE KEY", "PRIVATE KEY"):
         plant("pem", pem(make, label))
+
+
+def _keys_of_others(make, plant):
     plant("google", "AI" + "za" + make(35, URL_SAFE), "key={}&q=1")
     plant(
         "gitlab", "gl" + "pat-" + make(20, URL_SAFE), "git clone https://oauth2:{}@gitlab.com/a/b"

@@ -125,13 +125,15 @@ def cluster():
     assert left(mark) == []
 
 
-def wait_for(path):
+def wait_for(path, process):
+    """The number that the task writes to `path` when it begins."""
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and process.poll() is None:
         if path.exists() and path.read_text():
             return int(path.read_text())
         time.sleep(0.05)
-    pytest.fail("the task did not start")
+    process.kill()
+    pytest.fail(f"the task did not start: {process.communicate()[0]}")
 
 
 def ancestors(pid):
@@ -175,7 +177,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_the_others_go_on(lab, c
 def test_a_node_that_dies_in_the_middle_loses_nothing(lab, cluster):
     lab.script("slow", "count(run)\nif once('pid'):\n    time.sleep(60)")
     with lab.start("reproduce", "slow", "--on", cluster.address) as process:
-        pids = set(ancestors(wait_for(lab.root / "flags" / "pid")))
+        pids = set(ancestors(wait_for(lab.root / "flags" / "pid", process)))
         (node,) = [each for each in cluster.worker_nodes if raylet(each) in pids]
         cluster.remove_node(node, allow_graceful=False)
         said = process.communicate(timeout=90)[0]
@@ -206,7 +208,7 @@ def test_a_task_goes_to_the_kind_of_gpu_that_its_entry_names(lab, cluster):
 def test_a_stop_cancels_the_task_and_leaves_no_process(lab, number):
     lab.script("slow", "once('began')\ntime.sleep(60)")
     with lab.start("reproduce", "slow", "--on", "local") as process:
-        wait_for(lab.root / "flags" / "began")
+        wait_for(lab.root / "flags" / "began", process)
         process.send_signal(number)
         said = process.communicate(timeout=60)[0]
     assert process.returncode == 130, said

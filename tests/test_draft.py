@@ -11,6 +11,8 @@ from pathlib import Path
 import factory
 import planted
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from warplog import cli, drafting, redaction, secret, transcript
@@ -534,6 +536,53 @@ def test_the_forms_of_a_codex_command(name, tmp_path):
     assert made.command == command
 
 
+LEGACY = [
+    {"id": "1", "timestamp": WHEN, "instructions": "Be brief."},
+    {"record_type": "state"},
+    {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+    {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "<environment_context>"}],
+    },
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go"}]},
+]
+
+
+def test_a_rollout_without_envelopes_has_no_unknown_records(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(map(json.dumps, LEGACY)), encoding="utf-8")
+    read = Transcript(path)
+    assert [event.text for event in read.events()] == ["Go"]
+    assert not read.books.unknown
+
+
+def test_a_patch_on_the_command_line_is_an_edit(tmp_path):
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: a.py\n+x\n*** End Patch\nEOF"
+    session = Codex()
+    session.run(patch, "Success.")
+    read = assembled(Transcript(session.write(tmp_path / "s.jsonl")).events())
+    assert (read.files, read.commands) == ({"a.py": 1}, [])
+
+
+def test_what_the_tool_added_by_itself_is_no_word_of_the_user(tmp_path):
+    session = Claude()
+    session.ask("<command-name>/clear</command-name>")
+    session.message("user", "Caveat: the messages below", isMeta=True)
+    session.message("user", "This session is continued from", isCompactSummary=True)
+    session.ask("Go<system-reminder>Be good.</system-reminder>")
+    read = assembled(Transcript(session.write(tmp_path / "s.jsonl")).events())
+    assert [note.text for note in read.notes("asked")] == ["Go"]
+
+
+def test_a_record_that_stands_twice_is_told_once(tmp_path):
+    session = Claude()
+    session.ask("Go")
+    session.records *= 2
+    read = assembled(Transcript(session.write(tmp_path / "s.jsonl")).events())
+    assert len(read.happened) == 1
+
+
 def test_codex_exec_events_are_read_too(tmp_path):
     items = [
         {
@@ -578,6 +627,65 @@ def test_a_printed_number_is_told_with_what_a_record_would_call_it(line, meant):
 )
 def test_no_text_takes_long(piece):
     Redactor().clean(piece * (100_000 // len(piece)))
+
+
+KEYS = [
+    "type",
+    "payload",
+    "message",
+    "content",
+    "role",
+    "text",
+    "input",
+    "name",
+    "id",
+    "call_id",
+    "item",
+]
+KEYS += [
+    "output",
+    "arguments",
+    "command",
+    "cwd",
+    "uuid",
+    "timestamp",
+    "metadata",
+    "changes",
+    "summary",
+]
+TYPES = [
+    "user",
+    "assistant",
+    "message",
+    "response_item",
+    "event_msg",
+    "function_call",
+    "item.completed",
+]
+TYPES += [
+    "function_call_output",
+    "tool_use",
+    "tool_result",
+    "exec_command_end",
+    "command_execution",
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(TYPES) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+RECORDS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6)
+
+
+@settings(max_examples=2000)
+@given(
+    RECORDS | st.builds(lambda kind, rest: {**rest, "type": kind}, st.sampled_from(TYPES), RECORDS)
+)
+def test_no_record_ends_the_reading(record):
+    read = Transcript(Path("unread"))
+    assembled(read.told(json.loads(json.dumps(record))))
 
 
 def test_a_text_that_was_cleaned_stays_as_it_is():

@@ -56,7 +56,7 @@ def is_record(record: dict[str, Any]) -> bool:
     """Return whether `record` is one that this module reads."""
     item = record.get("item")
     if record.get("type") == "item.completed" and isinstance(item, dict):
-        return item.get("type") in ITEMS
+        return str(item.get("type")) in ITEMS
     return kind(record) in READ and not isinstance(record.get("message"), dict)
 
 

@@ -67,9 +67,15 @@ def draft(
     day = _day(found.last)
     head = Head(title, day.isoformat(), known or slug, device or _device(repository, known), words)
     path = repository.root / "entries" / f"{day.isoformat()}-{slug}.md"
-    text = publishable(found.redactor.clean(composed(head, found)), path)
+    text = publishable(_cleaned_again(composed(head, found), found), path)
     written = _write(repository, head, slug, text, path, new=known is None)
     _tell(found, [each.relative_to(repository.root).as_posix() for each in written], head)
+
+
+def _cleaned_again(text: str, found: Gleaned) -> str:
+    """Return the text of an entry with its narrative cleaned once more, as a whole."""
+    front, mark, body = text.partition("\n---\n")
+    return front + mark + found.redactor.clean(body)
 
 
 def _title(given: str | None, found: Gleaned) -> str:
@@ -78,7 +84,7 @@ def _title(given: str | None, found: Gleaned) -> str:
         for _, number in measured_numbers(given):
             remedy = "say it without a measured number, which would not follow the record"
             raise Fault("--title", f"holds the number {number!r}", remedy)
-        return given
+        return found.redactor.clean(given)
     asked = found.conversation.notes("asked")
     said = [found.conversation.title, *(note.text for note in asked[:1])]
     return next(filter(None, map(plain_title, said)), _FALLBACK)

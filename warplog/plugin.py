@@ -16,6 +16,7 @@ from mkdocs.plugins import BasePlugin, event_priority, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import get_toc
+from mkdocs.utils import is_markdown_file
 
 from warplog import finder, gallery, placeholder, ways
 from warplog.address import SITE_CARD, entry_address
@@ -243,6 +244,6 @@ def _add_files(files: Files, artifact: Artifact, root: Path, config: MkDocsConfi
     """Publish an artifact's files and all its records under the paths that they have here."""
     records = [path for path in artifact.records.glob("*/*.json") if path.name[0] != "."]
     for path in [*artifact.files(), *sorted(records)]:
-        if path.suffix != ".md":
+        if not is_markdown_file(path.name):
             uri = path.relative_to(root).as_posix()
             files.append(PublishedFile.generated(config, uri, abs_src_path=str(path)))

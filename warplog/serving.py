@@ -13,6 +13,7 @@ from mkdocs.commands.build import _build_page, _populate_page
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.livereload import LiveReloadServer
 from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.utils import is_markdown_file
 from watchdog.events import FileModifiedEvent
 
 from warplog.preview import Preview
@@ -94,7 +95,7 @@ class Serving:
         for path in changed if taken else ():
             address = path.relative_to(root).as_posix()
             new = self.files.get_file_from_path(address) is None and path.is_file()
-            if new and path.suffix != ".md":
+            if new and not is_markdown_file(path.name):
                 source = str(path)
                 self.files.append(
                     PublishedFile.generated(self.config, address, abs_src_path=source)

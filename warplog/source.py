@@ -16,6 +16,9 @@ from warplog.record import Record
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _GENERATED = {"__pycache__", ".DS_Store", ".ipynb_checkpoints"}
+_RUN_BY_BROWSERS = {
+    ".html", ".htm", ".xhtml", ".xht", ".shtml", ".svg", ".svgz", ".xml", ".xsl", ".xslt", ".mhtml", ".mht",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ class Artifact:
         return self.folder / "records"
 
     def files(self) -> list[Path]:
-        """Return the artifact's own files, sorted; a link that leaves its folder raises Fault."""
+        """Return the artifact's own files, sorted. Raises Fault for a link that leaves its folder, and for
+        a name that no record can hold or that would make a program of what is published.
+        """
         found: list[Path] = []
         pending = [self.folder]
         while pending:
@@ -78,6 +83,7 @@ class Artifact:
                     if each.name in _GENERATED or Path(each) == self.records:
                         continue
                     self._refuse_leaving(each)
+                    self._refuse_name(each)
                     if each.is_dir(follow_symlinks=False):
                         pending.append(Path(each))
                     elif each.is_file():
@@ -90,6 +96,16 @@ class Artifact:
         if member.is_symlink() and not path.resolve().is_relative_to(self.folder.resolve()):
             place = f"artifacts/{self.slug}/{path.relative_to(self.folder).as_posix()}"
             raise Fault(place, "the link leaves the artifact", "put the file itself there")
+
+    def _refuse_name(self, member: os.DirEntry[str]) -> None:
+        """Raise Fault for a name that is no plain text, and for a file that browsers would run."""
+        path = Path(member)
+        place = f"artifacts/{self.slug}/{path.relative_to(self.folder).as_posix()}"
+        if not member.name.isprintable():
+            raise Fault(place, "the name is no plain text", "give it a name of visible characters")
+        if path.suffix.lower() in _RUN_BY_BROWSERS:
+            problem = f"on the site a browser would run what is in a {path.suffix} file"
+            raise Fault(place, problem, "leave it out, or save it as .txt or .png")
 
     def digests(self, shared: list[str]) -> dict[str, str]:
         """Return the digest of each file by its path as seen from the artifact's folder.

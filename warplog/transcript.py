@@ -52,6 +52,9 @@ class Transcript:
 
     def told(self, record: dict[str, Any]) -> Iterator[Event]:
         """Yield what one record tells, and count it where its type is unknown."""
+        if not isinstance(record.get("type") or "", str):
+            self.books.unknown["(no plain name)"] += 1
+            return
         reader = codex if _is_codex(record) else claudecode
         kind = codex.kind(record) if reader is codex else str(record.get("type") or "")
         if not reader.is_record(record) and kind not in reader.QUIET:
@@ -101,7 +104,11 @@ def _is_codex(record: dict[str, Any]) -> bool:
     if kind is None and ("record_type" in record or "instructions" in record):
         return True
     enveloped = kind in codex.ENVELOPES and isinstance(record.get("payload"), dict)
-    return enveloped or kind in codex.READ | codex.QUIET or str(kind).startswith(("item.", "turn.", "thread."))
+    return (
+        enveloped
+        or kind in codex.READ | codex.QUIET
+        or str(kind).startswith(("item.", "turn.", "thread."))
+    )
 
 
 def texts(value: Any, depth: int = 0) -> Iterator[str]:
