@@ -37,6 +37,12 @@ def measuring(session: nox.Session, artifact: str = "*") -> None:
     install(session, "-e", ".[measure]", *needs, constraints="gpu" if HAS_GPU else "cpu")
 
 
+def on_cluster(session: nox.Session) -> None:
+    """Install Ray where the command is to run on a cluster."""
+    if any(word.partition("=")[0] == "--on" for word in session.posargs):
+        install(session, "-e", ".[measure,ray]", constraints="gpu" if HAS_GPU else "cpu")
+
+
 def run(session: nox.Session, command: str, *words: str, **variables: str) -> None:
     """Run a command of the session's environment; with `--no-venv` of the Python that runs nox."""
     if session.virtualenv.is_sandboxed:
@@ -61,13 +67,15 @@ def reproduce(session: nox.Session) -> None:
     own = [slug for slug in folders if any(name.endswith(slug) for name in named)]
     for slug in own or ["-"]:
         measuring(session, slug)
+    on_cluster(session)
     warplog(session, "reproduce")
 
 
 @nox.session
 def verify(session: nox.Session) -> None:
-    """Measure every artifact again on the GPUs present; a summary at the end."""
+    """Measure every artifact again on the GPUs present, or a cluster's: nox -s verify -- [--on ADDRESS]."""
     measuring(session)
+    on_cluster(session)
     warplog(session, "verify")
 
 
@@ -133,6 +141,13 @@ def scale(session: nox.Session) -> None:
     """Measure builds of 1,000 entries beside bare mkdocs-material; with `live`, how soon edits show."""
     install(session, "-e", ".[site,test]")
     run(session, "python", "tests/scale.py", *session.posargs)
+
+
+@nox.session
+def draft(session: nox.Session) -> None:
+    """Make a draft from a coding agent's transcript, without its secrets: nox -s draft -- FILE."""
+    install(session, "-e", ".[draft]")
+    warplog(session, "draft")
 
 
 @nox.session

@@ -204,15 +204,25 @@ def test_a_task_goes_to_the_kind_of_gpu_that_its_entry_names(lab, cluster):
     assert lab.kept("row-sum") == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_cancels_the_task_and_leaves_no_process(lab, number):
+def stopped(lab, number, address):
+    """Stop a task in the middle; return its process, and what was said."""
     lab.script("slow", "once('began')\ntime.sleep(60)")
-    with lab.start("reproduce", "slow", "--on", "local") as process:
-        wait_for(lab.root / "flags" / "began", process)
+    with lab.start("reproduce", "slow", "--on", address) as process:
+        pid = wait_for(lab.root / "flags" / "began", process)
         process.send_signal(number)
         said = process.communicate(timeout=60)[0]
     assert process.returncode == 130, said
     assert "no published record was changed" in said
     assert "Traceback" not in said
-    assert left(lab.mark) == []
     assert lab.kept("slow") == []
+    return pid
+
+
+def test_a_stop_cancels_the_task_and_leaves_the_cluster(lab, cluster):
+    pid = stopped(lab, signal.SIGTERM, cluster.address)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_cluster_that_was_started_here_is_stopped_here(lab):
+    stopped(lab, signal.SIGINT, "local")
+    assert left(lab.mark) == []

@@ -54,9 +54,17 @@ def _artifact_faults(
     except Fault as fault:
         yield fault
         return
-    yield from known.faults
+    yield from {str(fault): fault for fault in [*known.faults, *_file_faults(artifact)]}.values()
     if not may_be_stale:
         yield from stale(known, archive)
+
+
+def _file_faults(artifact: Artifact) -> Iterator[Fault]:
+    """Yield a fault where a file of the artifact can be neither recorded nor published."""
+    try:
+        artifact.files()
+    except Fault as fault:
+        yield fault
 
 
 def _folder_faults(repository: Repository) -> Iterator[Fault]:

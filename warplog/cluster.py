@@ -106,13 +106,13 @@ class Cluster:
     def stop(self) -> None:
         """Cancel every task, gently first, so that a worker ends its processes; then by force."""
         self._stopped = True
+        live = list(self._live)
         for force in (False, True):
-            live = list(self._live)
             for task in live:
                 with contextlib.suppress(exceptions.RayError, ValueError):
                     ray.cancel(task, force=force)
             if live:
-                ray.wait(live, num_returns=len(live), timeout=STOP_SECONDS)
+                _, live = ray.wait(live, num_returns=len(live), timeout=STOP_SECONDS)
 
     def _place(self, slug: str) -> placement.Place:
         wanted = self._device or self._devices.get(slug)

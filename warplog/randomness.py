@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-_RUN = re.compile(r"(?<![A-Za-z0-9+/_=%-])[A-Za-z0-9+/_-]{20,}={0,2}")
+_RUN = re.compile(r"(?<![A-Za-z0-9+/_%-])[A-Za-z0-9+/_-]{20,}={0,2}")
 _LINES = re.compile(
-    r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{4,}(?:\n[ \t>|]*[A-Za-z0-9+/_-]{2,}={0,2})+"
+    r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{4,}(?:\n[ \t>|]*[A-Za-z0-9+/_-]{2,}={0,2})+"
 )
 _GAP = re.compile(r"\n[ \t>|]*")
 _ENDS = re.compile(r"[ \t]*(?:\n|\Z)|[\"'`,;)}\]\\]")
@@ -66,9 +66,10 @@ def is_random(run: str) -> bool:
     if len(set(map(_kind, characters))) == _MIXED_CLASSES:
         return changes >= _CHANGES_MIXED and worded <= _AT_MOST_WORDS
     digits = sum(character.isdigit() for character in characters)
-    if not digits:
-        return changes >= _CHANGES_LETTERS and worded <= _AT_MOST_WORDS
     longest = max(map(len, parts))
+    if not digits:
+        enough = longest >= _LEAST_PLAIN and changes >= _CHANGES_LETTERS
+        return enough and worded <= _AT_MOST_WORDS
     return digits >= _LEAST_DIGITS and longest >= _LEAST_PLAIN and changes >= _CHANGES_PLAIN
 
 

@@ -52,7 +52,7 @@ class Redactor:
 
     def learn(self, text: str) -> None:
         """Remember every secret and every private name in `text`."""
-        for reading in _readings(Spelled(seen(text))):
+        for reading, _ in Spelled(seen(text)).readings():
             for span in secrets(reading):
                 self._remember_all(reading[span.start : span.end], span.kind)
             for trace in traces(reading):
@@ -113,13 +113,10 @@ class Redactor:
 
     def _found(self, spelled: Spelled) -> Iterator[Span]:
         """Yield what can be found in the text as it stands, and in it as it was meant."""
-        for reading in _readings(spelled):
+        for reading, place in spelled.readings():
             private = [Span(each.start, each.end, each.kind) for each in traces(reading)]
             for each in (*secrets(reading), *private):
-                start, end = each.start, each.end
-                if reading is not spelled.text and spelled.meant is not None:
-                    start, end = spelled.meant.span(start, end)
-                yield Span(start, end, each.kind)
+                yield Span(*place(each.start, each.end), each.kind)
 
     def _known(self, spelled: Spelled) -> Iterator[Span]:
         """Yield every place of a value or a word that was learnt."""
@@ -155,13 +152,6 @@ def _any_of(values: Iterable[str], before: str, after: str, flags: int = 0) -> r
     names = sorted(values, key=len, reverse=True)
     words = "|".join(map(re.escape, names))
     return re.compile(f"{before}(?:{words}){after}", flags) if words else _NOTHING
-
-
-def _readings(spelled: Spelled) -> Iterator[str]:
-    """Yield the text as it stands and, where it has escapes, as it was meant."""
-    yield spelled.text
-    if spelled.meant is not None:
-        yield spelled.meant.text
 
 
 def _merged(spans: list[Span], kept: list[tuple[int, int]]) -> Iterator[Span]:

@@ -65,6 +65,8 @@ _PATTERNS = tuple(
         ),
         ("slack token", _STARTS + rf"(?:xox[a-z]-|xapp-){_run(_DASHED, 10)}", 0),
         ("slack token", rf"hooks\.slack\.com/[a-z]+/{_run('[A-Za-z0-9_/-]', 10)}", re.IGNORECASE),
+        ("bot token", r"(?<!\w)[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?!\w)", 0),
+        ("bot token", r"(?<!\w)\d{8,10}:AA[\w-]{33}(?![\w-])", 0),
         ("webhook", r"discord(?:app)?\.com/api/webhooks/\d+/[\w-]+", re.IGNORECASE),
         (
             "service token",

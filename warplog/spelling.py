@@ -6,6 +6,7 @@ and what is found in the reading is removed from the text itself, escape and all
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 _ESCAPE = re.compile(
@@ -18,6 +19,7 @@ _UNSEEN = re.compile(
     r"|[\ud800-\udfff\ufffe\uffff]"
 )
 _SPACE = re.compile(r"\s+")
+_NARROWEST, _WIDEST = 30, 400
 _BREAKS = {"n": "\n", "r": "\n", "t": "\t"}
 
 
@@ -73,7 +75,9 @@ def _meaning(match: re.Match[str]) -> str:
 
 
 class Spelled:
-    """A text in its three readings: as it stands, without escapes, and without spaces and breaks too."""
+    """A text in its readings: as it stands, without escapes, as before a terminal wrapped it, and without
+    any space or break.
+    """
 
     def __init__(self, text: str) -> None:
         """Keep `text`; the readings are made when they are asked for."""
@@ -85,14 +89,36 @@ class Spelled:
         return Reading(self.text, _ESCAPE) if _ESCAPE.search(self.text) else None
 
     @cached_property
+    def unwrapped(self) -> Reading | None:
+        """The text without escapes and without the breaks after lines of the full width, if it has any."""
+        text = self.meant.text if self.meant else self.text
+        width = max(map(len, text.split("\n")))
+        if not _NARROWEST <= width <= _WIDEST:
+            return None
+        full = re.compile(rf"(?<=[^\n]{{{width}}})(?<=\S)\n(?=\S)")
+        return Reading(text, full) if full.search(text) else None
+
+    def readings(self) -> Iterator[tuple[str, Callable[[int, int], tuple[int, int]]]]:
+        """Yield the readings in which to look, each with what tells where its parts stand in the text."""
+        yield self.text, lambda start, end: (start, end)
+        meant, unwrapped = self.meant, self.unwrapped
+        if meant is not None:
+            yield meant.text, meant.span
+        if unwrapped is not None:
+            yield unwrapped.text, lambda start, end: self._within(unwrapped.span(start, end))
+
+    @cached_property
     def joined(self) -> Reading:
         """The text without escapes, spaces and line breaks: a value that was wrapped is whole here."""
         return Reading(self.meant.text if self.meant else self.text, _SPACE)
 
     def joined_span(self, start: int, end: int) -> tuple[int, int]:
         """Return where `start` to `end` of the joined reading stand in the text itself."""
-        first, last = self.joined.span(start, end)
-        return self.meant.span(first, last) if self.meant else (first, last)
+        return self._within(self.joined.span(start, end))
+
+    def _within(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Return where a part of the text without escapes stands in the text itself."""
+        return self.meant.span(*span) if self.meant else span
 
 
 def joined(value: str) -> str:

@@ -101,7 +101,9 @@ def publish(record: Record, records: Path) -> Path:
 def _sweep(folder: Path) -> None:
     """Remove what publishers left in `folder` that were killed: claims and parts that nobody works on."""
     for path in [*folder.glob(".*.claim"), *folder.glob(".*.part")]:
-        with contextlib.suppress(OSError):  # another publisher was faster, or it is not ours to remove
+        with contextlib.suppress(
+            OSError
+        ):  # another publisher was faster, or it is not ours to remove
             if time.time() - path.stat().st_mtime > _LEFT_SECONDS:
                 path.rmdir() if path.is_dir() else path.unlink()
 

@@ -69,6 +69,10 @@ _PATTERNS = tuple(
             r"(?:^|[\"'])[ \t]*[-dlbcps][-rwxsStT]{9}[.+@]?\s+\d+\s+"
             rf"(?P<user>{_NAME})\s+(?P<user2>{_NAME})\s+\d"
         ),
+        rf"\b(?:ssh|ecdsa|sk-ssh)-\S+ AAAA\S+ (?P<user>{_NAME})@(?P<host>[\w.-]+)",
+        rf"^(?P<host>[A-Za-z][\w.-]*):[~/]\S* (?P<user>{_NAME})[$%] ",
+        rf"\b[Ll]ogged in (?:to \S+ )?(?:as|account):? (?P<user>{_NAME})",
+        r"^\d{1,3}(?:\.\d{1,3}){3}[ \t]+(?P<host>[A-Za-z][\w.-]+)(?:[ \t]+(?P<host2>[A-Za-z][\w.-]+))?\s*$",
         r"\buid=\d+\((?P<user>[\w.-]+)\)(?:\s+gid=\d+\((?P<user2>[\w.-]+)\))?",
         r"\b(?:USER|LOGNAME|USERNAME|SUDO_USER)=[\"']?(?P<user>[A-Za-z_][\w.-]*)",
         (

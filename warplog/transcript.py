@@ -52,7 +52,7 @@ class Transcript:
 
     def told(self, record: dict[str, Any]) -> Iterator[Event]:
         """Yield what one record tells, and count it where its type is unknown."""
-        if not isinstance(record.get("type") or "", str):
+        if not isinstance(record.get("type"), str | None):
             self.books.unknown["(no plain name)"] += 1
             return
         reader = codex if _is_codex(record) else claudecode
