@@ -1,11 +1,13 @@
 """A record that someone offers: each way in which it can be wrong is one finding, and a good one has none."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 import factory
 import msgspec
 import pytest
+import shelf
 from factory import H200, measured, record_of, timed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from warplog.source import closure_digest
 NOW = datetime(2026, 12, 3, tzinfo=UTC)
 PINS = {**H200, "pin_bandwidth": 4.8e12, "l2_bytes": 62_914_560, "watts_limit": 700.0}
 EIGHT_GIGABYTES = 8_000_000_000
+CLOCKS = [{"sm_mhz": 1979, "celsius": 41}, {"sm_mhz": 1905, "celsius": 44}]
 COPY = {"traffic": EIGHT_GIGABYTES, "operation": "copy"}
 
 
@@ -39,7 +42,7 @@ def found(lab):
     """
 
     def look(rows=None, about=None, place="offered.json", **changes):
-        record = record_of(lab.artifact(), timed(batch=31) if rows is None else rows)
+        record = offer(lab, measured_again() if rows is None else rows)
         environment = msgspec.structs.replace(record.environment, **(about or {}))
         record = msgspec.structs.replace(record, **{"environment": environment, **changes})
         path = lab.root.parent / place
@@ -48,6 +51,21 @@ def found(lab):
         return audit(path, Archive(lab.repository), NOW)
 
     return look
+
+
+def measured_again():
+    """The published measurements, with their runs in another order."""
+    return [
+        msgspec.structs.replace(each, runs=each.runs[1:] + each.runs[:1])
+        for each in timed(batch=31)
+    ]
+
+
+def offer(lab, rows, recorded="2026-11-02T10:15:00Z", **changes):
+    """A record that is not the published one: of another second, and of other clocks."""
+    plain = record_of(lab.artifact(), rows, recorded=recorded, **changes)
+    about = msgspec.structs.replace(plain.environment, clocks=CLOCKS)
+    return msgspec.structs.replace(plain, environment=about)
 
 
 def only(audited):
@@ -86,7 +104,6 @@ def test_a_file_that_is_none(lab):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda text: text.replace("1e-05", "1e-06", 1), "does not match its seal"),
         (lambda text: text[:200], "not strict JSON"),
         (lambda text: text.replace('"schema": 1', '"schema": 2'), "newer than this Warplog's"),
         (lambda text: text.replace('"seconds": 83.1', '"seconds": "long"'), "`str`"),
@@ -102,9 +119,100 @@ def test_what_is_no_sealed_record_says_where(lab, change, words):
     assert only(audited).startswith("offered.json:")
 
 
+def test_a_broken_seal_stops_no_other_check(lab):
+    path = lab.root / "offered.json"
+    text = dumps(offer(lab, measured_again(), seconds=0.5))
+    path.write_text(text.replace('"seconds": 0.5', '"seconds": 0.0001'), encoding="utf-8")
+    audited = audit(path, Archive(lab.repository), NOW)
+    seal, duration = map(str, audited.findings)
+    assert "the content does not match its seal: edited by hand; ask for the file as the" in seal
+    assert "git" not in seal
+    assert "seconds: 0.0001, but its samples last" in duration
+    assert audited.record is not None
+
+
+def test_the_published_record_itself_repeats_nothing(lab):
+    (path,) = lab.root.rglob("records/*/*.json")
+    assert audit(path, Archive(lab.repository), NOW).findings == ()
+
+
+def test_the_second_of_another_record(found):
+    assert (
+        "recorded: the very second of artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json"
+        in only(found(recorded="2026-12-02T10:15:00Z"))
+    )
+
+
+def test_the_clocks_of_another_record(found):
+    clocks = [{"sm_mhz": 1980, "celsius": 40}, {"sm_mhz": 1905, "celsius": 44}]
+    assert "clocks: every clock, temperature and power is that of" in only(
+        found(about={"clocks": clocks})
+    )
+    assert found(about={"clocks": clocks[:1]}).findings == ()
+
+
+@pytest.mark.parametrize(("factor", "said"), [(0.5, "0.5 times those of"), (1, "1 times those of")])
+def test_the_latencies_of_another_record_times_a_constant(found, factor, said):
+    rows = [
+        msgspec.structs.replace(each, runs=[[value * factor for value in run] for run in each.runs])
+        for each in timed(batch=31)[:3]
+    ]
+    assert f"the latencies, run by run, are {said} artifacts/row-sum/" in only(found(rows))
+
+
+def test_latencies_that_hardly_vary_may_be_those_of_another_record(lab, found):
+    """A clock that ticks in steps gives the same times twice."""
+    rows = [measured("latency", "kernel", [1e-5, 1.001e-5, 1e-5, 1e-5, 1e-5, 1e-5], batch=31)]
+    lab.publish(lab.artifact(), rows, recorded="2026-12-02T11:00:00Z")
+    assert found(rows).findings == ()
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(1.12, True), (1 / 1.12, True), (1.08, False)])
+def test_a_baseline_that_took_another_time_than_itself(found, factor, wrong):
+    rows = [
+        msgspec.structs.replace(each, runs=[[value * factor for value in run] for run in each.runs])
+        if each.metric == "latency_again"
+        else each
+        for each in measured_again()
+    ]
+    said = [str(each) for each in found(rows).findings]
+    assert ["timed in turns with it" in each for each in said] == ([True] if wrong else [])
+
+
+H100 = {"name": "NVIDIA H100 80GB HBM3"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        (H200 | {"memory_bytes": 85 * 10**9}, "memory_bytes: 85 GB, which no NVIDIA H200 has"),
+        (H200 | {"memory_bytes": 150109880320, "pin_bandwidth": 4.8143e12}, None),
+        (H200 | {"pin_bandwidth": 8e12}, "pin_bandwidth: 8 TB/s, which no NVIDIA H200 has"),
+        (H100 | {"memory_bytes": 85 * 10**9, "pin_bandwidth": 3.36e12}, None),
+        (H100 | {"memory_bytes": 150 * 10**9}, "memory_bytes: 150 GB, which no NVIDIA H100 80GB"),
+        (H100 | {"pin_bandwidth": 4.8e12}, "pin_bandwidth: 4.80 TB/s, which no NVIDIA H100 80GB"),
+        ({"name": "NVIDIA H200 MIG 1g.18gb", "memory_bytes": 18 * 10**9}, None),
+        ({"name": "NVIDIA GH200 480GB", "memory_bytes": 97 * 10**9}, None),
+        (H200 | {"memory_bytes": "much", "pin_bandwidth": None}, None),
+    ],
+)
+def test_memory_that_no_card_of_that_name_has(found, gpu, words):
+    device = re.sub(r"[^a-z0-9]+", "-", gpu["name"].lower())
+    audited = found(about={"gpu": gpu}, device=device)
+    assert words in only(audited) if words else audited.findings == ()
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(1.1e-6, True), (1.4e-6, False)])
+def test_a_time_shorter_than_two_events_are_apart(found, lab, seconds, wrong):
+    shelf.write_ceilings(lab)
+    audited = found([latency(seconds, batch=31)])
+    words = "1.10 µs, and two events with nothing between them are 1.25 µs apart"
+    assert [words in str(each) for each in audited.findings] == ([True] if wrong else [])
+
+
 def test_a_record_filed_under_another_name(found):
-    place = "row-sum/records/nvidia-h200/2026-12-02T101501Z.json"
-    assert "file it as artifacts/row-sum/records/nvidia-h200/2026-12-02T101500Z.json" in only(
+    place = "row-sum/records/nvidia-h200/2026-11-02T101501Z.json"
+    assert "file it as artifacts/row-sum/records/nvidia-h200/2026-11-02T101500Z.json" in only(
         found(place=place)
     )
     assert found(place=place.replace("1501Z", "1500Z")).findings == ()
@@ -186,8 +294,8 @@ def test_a_rate_above_the_best_that_was_measured(found, lab):
 
 def test_pins_that_other_records_of_the_device_do_not_have(found, lab):
     ceilings(lab)
-    fast = {"gpu": PINS | {"pin_bandwidth": 9.6e12}}
-    assert "pin_bandwidth: 9.60 TB/s, but 4.80 TB/s in other records" in only(found(about=fast))
+    fast = {"gpu": PINS | {"pin_bandwidth": 4.88e12}}
+    assert "pin_bandwidth: 4.88 TB/s, but 4.80 TB/s in other records" in only(found(about=fast))
 
 
 @pytest.mark.parametrize(
@@ -353,11 +461,12 @@ def test_a_version_is_no_address(found):
 def test_the_command_says_what_it_checked_and_what_it_means(lab, found):
     del found
     path = lab.root / "offered.json"
-    record = record_of(lab.artifact(), timed(batch=31), recorded="2026-11-02T10:15:00Z")
+    record = offer(lab, measured_again())
     path.write_text(dumps(record), encoding="utf-8")
     result = CliRunner().invoke(cli.app, ["verify-record", str(path)])
     assert result.exit_code == 0, result.output
-    assert "4 measurements, 24 medians from 24 samples; source fresh; no findings" in result.output
+    words = "4 measurements, 24 medians from 24 samples; source fresh; no sign of error; a seal "
+    assert words in result.output
     assert "its claims by this record: 1 supported" in result.output
     assert (
         "commit it as artifacts/row-sum/records/nvidia-h200/2026-11-02T101500Z.json"
@@ -369,7 +478,7 @@ def test_the_command_says_what_a_record_disputes(lab):
     path = lab.root / "offered.json"
     peer = [1.5e-4 + n * 1e-7 for n in range(6)]
     rows = [latency(1e-4, batch=31), measured("latency", "peer", peer, batch=31)]
-    record = record_of(lab.artifact(), rows, recorded="2026-11-02T10:15:00Z")
+    record = offer(lab, rows)
     path.write_text(dumps(record), encoding="utf-8")
     result = CliRunner().invoke(cli.app, ["verify-record", str(path)])
     assert result.exit_code == 0, result.output
@@ -378,7 +487,7 @@ def test_the_command_says_what_a_record_disputes(lab):
 
 def test_the_command_ends_with_1_and_a_line_a_finding(lab):
     path = lab.root / "offered.json"
-    record = record_of(lab.artifact(), timed(batch=31), recorded="2996-11-02T10:15:00Z", seconds=0)
+    record = offer(lab, measured_again(), recorded="2996-11-02T10:15:00Z", seconds=0)
     path.write_text(dumps(record), encoding="utf-8")
     result = CliRunner().invoke(cli.app, ["verify-record", str(path)])
     assert result.exit_code == 1

@@ -160,7 +160,33 @@ def test_without_a_gpu_it_checks_shows_the_published_and_says_nothing_was_timed(
         "nox -s serve",
     ):
         assert words in " ".join(result.output.split())
-    assert "Not published: without a GPU nothing was timed." in result.output
+    words = "Nothing is published: without a GPU nothing was timed."
+    assert result.output.splitlines()[-1] == words
+
+
+NAMES = """
+claims:
+  faster: {says: It is., metric: speedup, subject: kernle, over: peer, at_least: 2}
+  right: {says: It is., metric: error, subject: kernel, workload: bacth=31, at_most: 1}
+  fewer: {says: It is., metric: launches, subject: kernel on a graph, at_most: 1}
+values:
+  time: {metric: latency, subject: nothing like it}
+"""
+
+
+def test_names_that_nothing_measures_are_noted_before_a_gpu_is_paid_for(lab):
+    """`peer` and `graph` stand in the script, so a GPU may measure what is called so."""
+    for path in files(lab):
+        path.unlink()
+    lab.artifact(reproduce=CPU_SCRIPT + "# launches of a kernel on a graph, and a peer\n")
+    lab.entry(factory.FRONT.partition("claims:")[0] + NAMES.lstrip(), "\nNothing.\n")
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 0, result.output
+    assert [line for line in result.output.splitlines() if line.startswith("note: ")] == [
+        "note: claim 'faster': no subject 'kernle'; use kernel",
+        "note: claim 'right': no size 'bacth'; use batch",
+        "note: value 'time': no subject 'nothing like it'; use one of: kernel",
+    ]
 
 
 @pytest.mark.usefixtures("gpu")

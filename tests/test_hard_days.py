@@ -169,7 +169,7 @@ def test_a_reproduction_killed_at_any_moment_leaves_whole_records_no_lock_and_no
 def test_a_process_of_a_reproduction_killed_at_any_moment_costs_that_reproduction_and_says_so(
     repository, counted
 ):
-    kills = 40
+    kills = 30
 
     def kill(number):
         with command(repository, "--publish", gpu=number, stdout=subprocess.PIPE) as (
@@ -735,6 +735,21 @@ def test_an_entry_with_bytes_edited_parses_or_gives_clear_faults(judge_entry, co
     counted("an entry's bytes are edited", 4000)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"artifact: row-sum", b"artifact: " + b"a" * 300),
+        (b"artifact: row-sum", b"artifact: '" + b"9" * 5000 + b"'"),
+        (b"file: kernel.py", b"file: " + b"k" * 300),
+        (b"file: kernel.py", b"file: " + "é".encode() * 200),
+        (b"file: kernel.py", b"file: " + b"k/" * 3000 + b"k.py"),
+    ],
+)
+def test_a_name_longer_than_a_file_can_have_is_a_clear_fault(judge_entry, old, new):
+    assert old in ENTRY
+    judge_entry(ENTRY.replace(old, new))
+
+
 def test_front_matter_with_values_changed_parses_or_gives_clear_faults(judge_entry, counted):
     front = yaml.safe_load(factory.FRONT.replace("2026-12-02", "'2026-12-02'"))
     front["claims"]["fast"] |= {
@@ -758,6 +773,12 @@ def test_a_record_with_bytes_edited_parses_or_gives_one_clear_fault(tmp_path, co
 
     fuzz(3500, hostile.edited(text), judge)
     counted("a record's bytes are edited", 3500)
+
+
+def test_a_record_that_is_nested_too_deep_and_no_text_is_one_clear_fault():
+    with pytest.raises(Fault, match="not strict JSON") as caught:
+        loads(b'{"schema": "\x80", "more": ' + b"[" * 3000, "r.json")
+    clear(caught.value, "r.json")
 
 
 def test_a_record_with_values_changed_and_sealed_anew_makes_a_page_or_one_clear_fault(

@@ -9,6 +9,7 @@ import pytest
 from factory import BODY, FRONT, KERNEL, Lab, lab_with_entry, measured, record_of, timed
 from pages import EVIL, Tags, page_of, publish_b200, publish_evil, publish_later, shown
 
+from warplog.block import SourceBlock, excerpt
 from warplog.fault import Fault
 from warplog.page import refuse_active
 from warplog.placeholder import Page, Tokens, substitute
@@ -148,6 +149,13 @@ def test_all_of_the_kernel_is_shown_where_the_entry_shows_no_source(lab):
     text = shown(lab)
     assert "## Code" in text
     assert text.count('class="wl-line"') == len(KERNEL.splitlines())
+
+
+def test_blank_lines_before_the_end_of_a_region_are_not_shown(lab):
+    text = "# region: a\n\nx = 1\n\n\n# endregion\n# region: b\n\n# endregion\n"
+    artifact = lab.artifact(extra=text)
+    assert excerpt(SourceBlock("extra.py", "a"), artifact).text == "\nx = 1"
+    assert excerpt(SourceBlock("extra.py", "b"), artifact).text == ""
 
 
 def test_a_region_is_shown_with_its_own_line_numbers(lab):

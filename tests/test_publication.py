@@ -99,7 +99,7 @@ def test_check_prints_the_notes_and_is_content(lab):
     result = CliRunner().invoke(cli.app, ["check"])
     assert result.exit_code == 0, result.output
     assert "note: entries/2026-12-02-one-sum.md:21: draft: placeholder text left" in result.output
-    assert "0 entries, 0 claims: all hold; 1 in draft: see the notes" in result.output
+    assert "0 entries, 0 claims: all as recorded; 1 in draft: see the notes" in result.output
 
 
 def test_check_prints_the_notes_beside_faults(lab):

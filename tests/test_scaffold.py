@@ -58,6 +58,7 @@ def test_it_passes_the_check_and_has_a_page(lab):
     assert entry.draft
     assert entry.date == TODAY
     assert len(entry.claims) == 2
+    assert entry.headline == "faster"
     assert "Draft." in "".join(write(outcome_of(entry, archive.of("norm"))).html.values())
 
 

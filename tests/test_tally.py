@@ -54,9 +54,24 @@ def test_a_count_agrees_with_its_noun(count, words):
         ("NVIDIA GeForce RTX 5090", "RTX 5090"),
         ("AMD Instinct MI300X", "MI300X"),
         ("NVIDIA", "NVIDIA"),
-        ("nvidia-h200", "nvidia-h200"),
         ("", ""),
     ],
 )
 def test_a_gpu_is_called_without_its_maker(name, short):
     assert short_name(name) == short
+
+
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [
+        ("nvidia-h200", "H200"),
+        ("nvidia-geforce-rtx-5090", "RTX 5090"),
+        ("nvidia-rtx-5000-ada-generation", "RTX 5000 Ada Generation"),
+        ("nvidia-h100-80gb-hbm3", "H100 80GB HBM3"),
+        ("cpu", "cpu"),
+        ("nvidia", "nvidia"),
+        ("other-thing-1", "other-thing-1"),
+    ],
+)
+def test_a_device_that_no_record_names_reads_like_those_that_have_a_name(device, short):
+    assert short_name(device) == short

@@ -22,6 +22,12 @@ from warplog.unit import pretty, pretty_interval
         (9.9e14, "op/s", "990 TOP/s"),
         (12.4, "ratio", "12.4×"),
         (0.853, "fraction", "85.3 %"),
+        (1e-6, "fraction", "1e-6"),
+        (1.234e-7, "fraction", "1.23e-7"),
+        (-2e-5, "fraction", "-2e-5"),
+        (9.999e-8, "fraction", "1e-7"),
+        (1e-4, "fraction", "0.0100 %"),
+        (0, "fraction", "0 %"),
         (0, "rows", "0 rows"),
         (12_345, "rows", "12\u202f345 rows"),
         (7, "", "7"),
@@ -34,6 +40,12 @@ def test_a_number_is_written_with_three_digits_and_the_nearest_prefix(value, uni
 
 def test_both_ends_of_an_interval_share_the_prefix_of_the_larger():
     assert pretty_interval(Interval(9.0e-4, 1.1e-3), "s") == "0.900–1.10 ms"
+
+
+def test_an_interval_of_small_fractions_is_one_of_plain_numbers():
+    assert pretty_interval(Interval(0, 1.5e-7), "fraction") == "0\u20131.50e-7"
+    assert pretty_interval(Interval(1e-6, 1e-6), "fraction") == "1e-6"
+    assert pretty_interval(Interval(1e-6, 0.5), "fraction").endswith(" %")
 
 
 def test_an_interval_from_below_zero_has_a_word_between_its_ends():
@@ -79,7 +91,7 @@ def test_only_whole_counts_have_more_than_three_digits(value, unit, words):
         (1 - 2**-53, "99.99999999999999 %"),
         (1.0, "100 %"),
         (0.0, "0 %"),
-        (1e-12, "1.00e-10 %"),
+        (1e-12, "1e-12"),
         (12, "1200 %"),
     ],
 )

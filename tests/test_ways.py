@@ -8,8 +8,9 @@ import pytest
 from factory import H200, Lab
 from shelf import CLAIMS, copies, golden, html, journal, shelf, write_entry, write_record
 
-from warplog import ways
-from warplog.journal import Journal
+from warplog import catalogue, ways
+from warplog.evidence import Archive
+from warplog.journal import Journal, read_journal
 
 HOME = (Path(__file__).parents[1] / "site_src/index.md").read_text(encoding="utf-8")
 
@@ -84,6 +85,17 @@ def test_an_item_says_what_came_of_it_on_each_gpu(tmp_path):
     assert "2 claims; disturbed" in second
     assert "no record yet" in third
     assert "stale: kernel.py changed" in third
+
+
+def test_a_draft_is_marked_in_each_list(tmp_path):
+    lab = Lab(tmp_path)
+    write_record(lab, "plain")
+    write_entry(lab, "plain", draft=True)
+    drafts, _ = read_journal(Archive(lab.repository), drafts=True)
+    item, line = catalogue.full_item(drafts.outcomes[0]), catalogue.lines(drafts.outcomes)
+    assert ">draft</span> <a" in item
+    assert "<i>draft</i>" in line
+    assert "draft" not in html(ways.home(HOME, journal(shelf(tmp_path / "shelf"))))
 
 
 def test_a_long_sentence_of_an_author_is_shown_whole(tmp_path):

@@ -16,14 +16,15 @@ from warplog.evidence import CEILINGS, Archive
 from warplog.fault import Fault
 from warplog.physics import impossible
 from warplog.place import line_of
-from warplog.plausibility import unlikely
+from warplog.plausibility import repeated, unlikely
 from warplog.privacy import kinds, private
-from warplog.record import Record, loads
+from warplog.record import Record, check_seal, loads
 from warplog.source import Artifact, closure_digest
 from warplog.store import file_name
 
 FRESH, STALE, UNKNOWN = "fresh", "stale", "unknown"
 _SHOWN = 20
+_OFFERED = "ask for the file as the harness wrote it, or for a new measurement"
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ def audit(path: Path, archive: Archive, now: datetime | None = None) -> Audit:
         problem = f"cannot be read ({error.strerror})"
         raise Fault(str(path), problem, "name the file of a record") from None
     try:
-        record = loads(text, place)
+        record = loads(text, place, remedy=_OFFERED, sealed=False)
     except Fault as fault:
         return Audit(None, UNKNOWN, (fault,))
-    found = list(_filed(record, path))
+    found = [*_sealed(record, text, place), *_filed(record, path)]
     source, problems = _source(record, archive)
     for steps, problem, remedy in [*problems, *_doubts(record, archive, now or datetime.now(UTC))]:
         found.append(Fault(f"{place}:{line_of(text, steps)}", problem, remedy))
@@ -64,6 +65,14 @@ def read_here(path: Path) -> Record:
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise Fault(str(path), problem, "name the file of a record") from None
+
+
+def _sealed(record: Record, text: bytes, place: str) -> Iterator[Fault]:
+    """Yield a fault where the seal does not fit: the numbers may still say what else is wrong."""
+    try:
+        check_seal(record, text, place, _OFFERED)
+    except Fault as fault:
+        yield fault
 
 
 def _filed(record: Record, path: Path) -> Iterator[Fault]:
@@ -126,6 +135,21 @@ def _doubts(
             ceilings = newest.record
     yield from impossible(record, ceilings, published)
     yield from unlikely(record, now)
+    yield from repeated(record, _known(record, archive))
+
+
+def _known(record: Record, archive: Archive) -> Iterator[tuple[str, Record]]:
+    """Yield each published record of the same artifact or device but this very one, with its place."""
+    root = archive.repository.root
+    for artifact in archive.repository.artifacts():
+        try:
+            history = archive.of(artifact.slug).history
+        except Fault:  # of an artifact, and `check` tells of it
+            continue
+        for each in (one for past in history.values() for one in past):
+            same = record.artifact == each.record.artifact or record.device == each.record.device
+            if same and record.seal != each.record.seal:
+                yield each.path.relative_to(root).as_posix(), each.record
 
 
 def _private(data: Any, text: bytes, place: str) -> Iterator[Fault]:

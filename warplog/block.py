@@ -15,7 +15,7 @@ from warplog.names import nearest
 from warplog.passage import Passage
 from warplog.quantity import Quantity
 from warplog.record import Workload
-from warplog.source import Artifact
+from warplog.source import Artifact, fits
 from warplog.workload import parse_workload
 
 KINDS = ("figure", "source")
@@ -137,7 +137,7 @@ def _check_bound(block: FigureBlock, passage: Passage) -> None:
 
 def source_path(block: SourceBlock, artifact: Artifact) -> Path:
     """Return the file that `block` shows: the artifact's own, or one of artifacts/shared."""
-    if not _FILE.match(block.file):
+    if not _FILE.match(block.file) or not fits(block.file):
         raise Fault(block.place, f"file: {block.file[:80]!r} is no file name", "write kernel.py")
     path = artifact.folder / block.file
     inside = [artifact.folder.resolve(), (artifact.folder.parent / "shared").resolve()]
@@ -165,6 +165,8 @@ def excerpt(block: SourceBlock, artifact: Artifact) -> Excerpt:
     if block.region is None:
         return Excerpt(block.file, None, 1, "\n".join(lines).rstrip("\n"))
     first, last = _region(lines, block, block.region)
+    while last > first and not lines[last - 1].strip():  # a formatter's, before `# endregion`
+        last -= 1
     return Excerpt(block.file, block.region, first, "\n".join(lines[first - 1 : last]))
 
 

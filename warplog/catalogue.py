@@ -13,6 +13,7 @@ from warplog.output import SENTENCE_AT_MOST, plain_words
 from warplog.tally import MIXED, gpu_words, in_words, sum_badge, sum_glyph, summary
 
 _COLUMNS_AT_MOST = 5
+_DRAFT = '<span class="wl-badge wl-untested">draft</span> '
 
 
 def day(outcome: Outcome) -> str:
@@ -51,7 +52,7 @@ def full_item(outcome: Outcome) -> str:
         rows += f'<li><a href="{entry_address(entry.slug)}#claims">and {more} more</a></li>'
     return (
         f'<li class="wl-item"><div class="wl-tags">{day(outcome)}{tag_links(outcome)}</div>'
-        f'<div class="wl-story"><h3 class="wl-heading">{entry_link(outcome, kind="wl-title")}</h3>'
+        f'<div class="wl-story"><h3 class="wl-heading">{_DRAFT * entry.draft}{entry_link(outcome, kind="wl-title")}</h3>'
         f'<p class="wl-summary">{plain_words(entry.summary, SENTENCE_AT_MOST)}</p></div>'
         f'<ul class="wl-sides">{rows}</ul></li>'
     )
@@ -101,7 +102,8 @@ def _line(outcome: Outcome, root: str, only: str | None) -> str:
             words = gpu_words(column.name) if only is None else counted(column)
             chips.setdefault((sum_glyph(column), ", ".join(notes)), []).append(words)
     verdicts = " ".join(_chip(*key, names) for key, names in chips.items())
-    return f"<li>{day(outcome)}{entry_link(outcome, root)}<span>{verdicts}</span></li>"
+    draft = '<span class="wl-chip"><i>draft</i></span> ' * outcome.entry.draft
+    return f"<li>{day(outcome)}{entry_link(outcome, root)}<span>{draft}{verdicts}</span></li>"
 
 
 def _chip(glyph: str, notes: str, names: list[str]) -> str:

@@ -24,7 +24,7 @@ _EXTERNAL = re.compile(r"\]\(<?https?://|<https?://")
 
 
 def check(repository: Repository, archive: Archive | None = None) -> list[Fault]:
-    """Return every fault of `repository`, by place; an empty list means that all of it holds.
+    """Return every fault of `repository`, by place; an empty list means that all is as recorded.
 
     `archive` keeps the records that are read, for a caller who asks for more than the faults.
     """

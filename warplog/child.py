@@ -160,7 +160,9 @@ def _warden(mark: str) -> subprocess.Popen[bytes]:
 
 
 def _dismiss(one: subprocess.Popen[bytes]) -> None:
-    """Let a warden go, which looks around once more."""
+    """Let a warden go: nothing is left for it to end."""
     if one.stdin:
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or was let go already
+            os.write(one.stdin.fileno(), b".")
         one.stdin.close()
     one.wait()

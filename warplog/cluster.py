@@ -28,6 +28,7 @@ from warplog.source import Artifact
 
 ATTEMPTS = 2
 LOCAL = "local"
+LAST_LINES = 12
 AT_A_TIME = 256
 POLL_SECONDS = 0.3
 STOP_SECONDS = 5.0
@@ -94,7 +95,8 @@ class Cluster:
             try:
                 reply = self._reply(artifact, packed[0], place, report, say)
             except _FINAL as error:
-                return Outcome(None, _first_line(error), str(error), started=False)
+                said = "\n".join(str(error).splitlines()[-LAST_LINES:])
+                return Outcome(None, _first_line(error), said, started=False)
             except exceptions.RayError as error:
                 self._check_going_on()
                 reason = f"attempt {attempt} of {ATTEMPTS}: {_word(error)}"
@@ -176,9 +178,11 @@ class Cluster:
 def _connect(address: str, folder: str) -> None:
     """Join or start a cluster that gets this very Warplog; raise Fault where that cannot be done.
 
-    Ray takes over SIGTERM when it starts, and this command keeps it. Its statistics are not sent.
+    Ray takes over SIGTERM when it starts, and this command keeps it. Its statistics are not sent, and
+    of packages that cannot be installed it hears once, not three times.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RUNTIME_ENV_RETRY_TIMES", "1")
     more: dict[str, Any] = {}
     if address == LOCAL:
         more = {"include_dashboard": False}
@@ -222,7 +226,12 @@ def _word(error: exceptions.RayError) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the line of Ray's message that says the most: the last of a traceback, else the first."""
+    """Return the line of Ray's message that says the most: the last of a traceback, the error of pip,
+    else the first.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, exceptions.RuntimeEnvSetupError):
+        errors = [line for line in lines if line.startswith("ERROR:")]
+        return f"its packages cannot be installed there: {(errors or lines or ['?'])[0]}"
     chosen = lines[-1 if isinstance(error, exceptions.RayTaskError) else 0] if lines else ""
     return chosen or type(error).__name__

@@ -50,7 +50,7 @@ def _about(found: Audit, record: Record, archive: Archive, file: Path) -> None:
     typer.echo(
         f"{record.artifact} on {record.device}, {record.recorded}: {len(record.measurements)} measurements, "
         f"{len(runs)} medians from {sum(map(len, runs))} samples; source {found.source}; "
-        f"{len(found.findings) or 'no'} finding{'s' if len(found.findings) != 1 else ''}"
+        f"{_objections(len(found.findings))}"
     )
     if found.source != FRESH:
         return
@@ -72,6 +72,13 @@ def _about(found: Audit, record: Record, archive: Archive, file: Path) -> None:
     where = f"artifacts/{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
     if not found.findings and not file.resolve().as_posix().endswith(where):
         typer.echo(f"to offer it, commit it as {where}")
+
+
+def _objections(count: int) -> str:
+    """Say how many findings there are; that there is none vouches for nobody."""
+    if not count:
+        return "no sign of error; a seal is no signature"
+    return "1 finding" if count == 1 else f"{count} findings"
 
 
 def compare_records(one: File, other: File, *, shown: Shown = _SHOWN) -> None:

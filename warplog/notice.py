@@ -59,7 +59,7 @@ def _of_column(column: Column, outcome: Outcome) -> Iterator[str]:
     evidence = column.evidence
     device = plain_words(column.name)
     if evidence is None:
-        only = "" if outcome.evidence else " and nowhere else"
+        only = "" if outcome.evidence else ", nor on any other GPU"
         yield (
             f"<strong>Not measured.</strong> Nothing was measured on {device} yet{only}, "
             "so every claim is untested there."

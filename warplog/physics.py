@@ -1,14 +1,14 @@
 """What no machine can have measured: times below the floor, impossible clocks, more time than passed. Pure.
 
 The rule kept here: a time is held against what the record says of its device and against what that device is
-known to do from records that are published already, never against a datasheet.
+known to do from records that are published already, never against a datasheet; only a name is held to one.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from warplog.quantity import ceiling
+from warplog.quantity import ceiling, filed
 from warplog.reading import Unmeasured
 from warplog.record import Measurement, Record
 from warplog.sound import TIMES
@@ -23,6 +23,15 @@ _MARGIN = 1.03  # one day's ceilings lie within a hundredth of another's
 _SAME = 0.01
 _LIMITS = {"sm_mhz": (1, 5_000), "memory_mhz": (1, 25_000), "celsius": (-20, 125)}
 _WATTS_AT_MOST = 2.0  # of the limit: a peak may pass it for a moment
+_MADE = {  # name: least and most bytes of memory and bytes a second of its pins, by its maker's pages
+    # nvidia.com/en-us/data-center/h100: 80 GB at 3.35 TB/s as SXM, at 2 TB/s as PCIe
+    re.compile(r"\bH100\b.*\b80GB\b"): ((78e9, 87e9), (1.9e12, 3.4e12)),
+    # nvidia.com/en-us/data-center/h200: 141 GB at 4.8 TB/s, as SXM and as NVL; torch sees 150e9 bytes
+    re.compile(r"\bH200\b"): ((139e9, 152e9), (4.7e12, 4.9e12)),
+}
+_MADE_KEYS = ("memory_bytes", "pin_bandwidth")
+_PART = "MIG"
+_EVENTS = "two events"
 _OWN_DOING = "power cap"  # which a kernel brings about by itself
 AGAIN = "measure again, with --publish"
 
@@ -38,10 +47,15 @@ def impossible(record: Record, ceilings: Record | None, peers: Sequence[Record])
     yield from _undisturbed(record)
     yield from _duration(record)
     rates = _rates(record, ceilings)
+    empty = _between_events(ceilings)
     for index, each in enumerate(record.measurements):
         if each.metric in TIMES and each.runs:
             steps = ["measurements", str(index), "runs"]
             for problem in _too_fast(each, record, rates):
+                yield steps, f"{named(each)}: {problem}", AGAIN
+            if min(each.medians) < empty:
+                took, least = pretty(min(each.medians), "s"), pretty(empty, "s")
+                problem = f"{took}, and two events with nothing between them are {least} apart"
                 yield steps, f"{named(each)}: {problem}", AGAIN
 
 
@@ -62,12 +76,27 @@ def _device(record: Record, peers: Sequence[Record]) -> Found:
     if slug != record.device:
         problem = f"device: {record.device!r} is not the gpu's {gpu.get('name')!r}"
         yield ["device"], problem, f"a record of this gpu is one of {slug!r}"
-    pins, known = gpu.get("pin_bandwidth"), _pins(peers)
+    unlike = list(_unlike_its_name(gpu))
+    yield from unlike
+    pins, known = gpu.get("pin_bandwidth"), None if unlike else _pins(peers)
     if isinstance(pins, int | float) and known and abs(pins / known - 1) > _SAME:
         problem = (
             f"pin_bandwidth: {pretty(pins, 'B/s')}, but {pretty(known, 'B/s')} in other records"
         )
         yield ["environment", "gpu", "pin_bandwidth"], problem, AGAIN
+
+
+def _unlike_its_name(gpu: dict[str, Any]) -> Found:
+    """Yield the memory and the pins that no whole card of that name has, where the name is known."""
+    name = str(gpu.get("name", ""))
+    for pattern, bounds in _MADE.items():
+        if not pattern.search(name) or _PART in name:
+            continue
+        for key, unit, (low, high) in zip(_MADE_KEYS, ("B", "B/s"), bounds, strict=True):
+            value = gpu.get(key)
+            if isinstance(value, int | float) and not low <= value <= high:
+                problem = f"{key}: {pretty(value, unit)}, which no {name[:80]} has"
+                yield ["environment", "gpu", key], problem, AGAIN
 
 
 def _pins(records: Sequence[Record]) -> float | None:
@@ -144,6 +173,13 @@ def _rates(record: Record, ceilings: Record | None) -> dict[str, tuple[float, st
         if works:
             found["work"] = (max(works) * _MARGIN, "the measured ceiling")
     return found
+
+
+def _between_events(ceilings: Record | None) -> float:
+    """Return the least seconds that two events were measured apart on this device, 0 where none were."""
+    found = [] if ceilings is None else filed(ceilings).get(("device_time", _EVENTS), [])
+    samples = [sample for each in found for run in each.runs or [] for sample in run]
+    return min(samples, default=0.0) / _MARGIN
 
 
 def _too_fast(

@@ -64,11 +64,11 @@ def notes(entries: Sequence[Entry], archive: Archive) -> Iterator[Fault]:
 
 
 def counted(entries: Sequence[Entry]) -> str:
-    """Say how many entries and claims there are of which all holds, and how many are in draft."""
+    """Say how many entries and claims there are, all as their records say, and how many are in draft."""
     drafts = sum(each.draft for each in entries)
     claims = sum(len(each.claims) for each in entries if not each.draft)
     more = f"; {drafts} in draft: see the notes" if drafts else ""
-    return f"{len(entries) - drafts} entries, {claims} claims: all hold{more}"
+    return f"{len(entries) - drafts} entries, {claims} claims: all as recorded{more}"
 
 
 def _measure(slug: str, device: str) -> str:

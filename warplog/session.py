@@ -8,7 +8,7 @@ is never lost because it could not be filed.
 import dataclasses
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,9 +27,10 @@ from rich.text import Text
 from warplog import report
 from warplog.claim import Verdict
 from warplog.entry import Entry
-from warplog.evidence import Archive
+from warplog.evidence import Archive, Known
 from warplog.fault import Fault
 from warplog.host import Places, longest_first
+from warplog.names import doubts
 from warplog.record import Record, dumps
 from warplog.runner import Options, Outcome, Where
 from warplog.source import Artifact, Repository
@@ -123,7 +124,11 @@ class Session:
         wrong = report.wrong_here(known, outcome.record)
         for each in wrong:
             self._say(f"wrong: {each.subject} on {spell(each.workload)}: {each.failed}", "bold red")
+        for line in _doubts(artifact, own, known, outcome.record):
+            self._say(f"note: {line}", "yellow")
         self._say(report.conclusion(rows, outcome.record, wrong))
+        if self.publish and outcome.record.device == report.CPU:
+            self._say("Nothing is published: without a GPU nothing was timed.", "yellow")
         if not filed:
             return COULD_NOT
         return DIFFERS if wrong or any(row.differs for row in rows) else SAME
@@ -163,8 +168,6 @@ class Session:
                 self._keep(artifact, record)
                 return False
             return True
-        if self.publish:
-            self._say("Not published: without a GPU nothing was timed.")
         self._keep(artifact, record)
         return True
 
@@ -195,6 +198,20 @@ class Session:
 def _temporary(artifact: Artifact) -> Path:
     """Return a new folder where temporary files go."""
     return Path(tempfile.mkdtemp(prefix=f"warplog-{artifact.slug}-"))
+
+
+def _doubts(
+    artifact: Artifact, entries: list[Entry], known: Known, tried: Record
+) -> Iterator[str]:
+    """Yield what the entries name and a try without a GPU did not hold, before a GPU is paid for."""
+    if tried.device != report.CPU:
+        return
+    files = [artifact.folder / name for name in tried.source.files if name.endswith(".py")]
+    source = "\n".join(path.read_text("utf-8", "replace") for path in files)
+    for entry in entries:
+        for kind, group in (("claim", entry.claims), ("value", entry.values)):
+            for name, words in doubts(group, tried, known.fresh_records, source):
+                yield f"{kind} {name!r}: {words}"
 
 
 def _table(artifact: Artifact, rows: list[report.Row], record: Record) -> Table:

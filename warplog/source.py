@@ -15,6 +15,7 @@ from warplog.fault import Fault
 from warplog.record import Record
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_NAME_AT_MOST, _PATH_AT_MOST = 255, 1000  # bytes; systems allow more in all, less a deep checkout
 _GENERATED = {"__pycache__", ".DS_Store", ".ipynb_checkpoints"}
 _RUN_BY_BROWSERS = {
     ".html", ".htm", ".xhtml", ".xht", ".shtml", ".svg", ".svgz", ".xml", ".xsl", ".xslt", ".mhtml", ".mht",
@@ -42,9 +43,9 @@ class Repository:
     def artifact(self, slug: str) -> "Artifact":
         """Return the artifact called `slug`, or raise Fault; a path that leaves the tree is refused."""
         place = f"artifacts/{slug}"
-        if not _SLUG.match(slug):
+        if not _SLUG.match(slug) or not fits(slug):
             remedy = "an artifact is named by its folder: a-z, 0-9 and single hyphens"
-            raise Fault("artifacts", f"no artifact can be called {slug!r}", remedy)
+            raise Fault("artifacts", f"no artifact can be called {slug[:80]!r}", remedy)
         folder = self.root / "artifacts" / slug
         if not (folder / "reproduce.py").is_file():
             known = ", ".join(artifact.slug for artifact in self.artifacts())
@@ -144,6 +145,14 @@ class Artifact:
         if not changed and record.source.digest != closure_digest(then):
             return ["(the digest does not fit its own list of files)"]
         return changed
+
+
+def fits(path: str) -> bool:
+    """Return whether a system can look for `path`: none of its names is over 255 bytes, nor all of it over
+    a thousand.
+    """
+    names = [len(name.encode("utf-8", "surrogatepass")) for name in path.split("/")]
+    return max(names) <= _NAME_AT_MOST and sum(names) <= _PATH_AT_MOST
 
 
 def file_digest(path: Path) -> str:

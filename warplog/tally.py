@@ -4,6 +4,7 @@ The rule kept here: a sum never hides what it sums. Where the verdicts differ it
 there are of each.
 """
 
+import re
 from collections import Counter
 
 from warplog.claim import Verdict
@@ -15,6 +16,8 @@ MIXED = "mixed"
 MIXED_ICON = "\u00b1"
 _MAKERS = {"nvidia", "geforce", "quadro", "tesla", "amd", "radeon", "instinct", "intel"}
 _NAME_AT_MOST = 48
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+_CODE = re.compile(r"[a-z]*[0-9]\w*|rtx|gtx|nvl|pcie|\b[a-z](?=[a-z]+)")
 
 
 def plural(count: int, one: str, many: str = "") -> str:
@@ -72,8 +75,12 @@ def gpu_words(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a GPU's name without its maker and line: ``NVIDIA GeForce RTX 5090`` is ``RTX 5090``."""
+    """Return a GPU's name without its maker and line: ``NVIDIA GeForce RTX 5090`` is ``RTX 5090``, and so is
+    the device ``nvidia-geforce-rtx-5090``, which stands where no record has the name.
+    """
     words = name.split()
+    if len(words) == 1 and _SLUG.fullmatch(name) and name.partition("-")[0] in _MAKERS:
+        words = [_CODE.sub(lambda code: code[0].upper(), word) for word in name.split("-")]
     while len(words) > 1 and words[0].lower() in _MAKERS:
         words = words[1:]
     return " ".join(words) or name

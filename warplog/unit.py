@@ -2,6 +2,7 @@
 
 The rule kept here: the digits shown never claim more than three significant ones, except that whole
 counts stay whole and that a fraction close to 1 has the digits that tell it from 100 %: 99.999 %.
+A fraction below 0.01 % is a plain number: 1e-6.
 From 10 000 on, thousands stand apart.
 """
 
@@ -20,6 +21,7 @@ _NO_COUNTS = {*_PREFIXED, "ratio", "fraction"}
 _TIGHT = {"×"}
 _GROUPED_FROM, _WRITTEN_OUT_TO = 10_000, 1e15
 _ROUNDS_TO_THOUSAND, _SMALLEST_PLAIN = 999.5, 1e-3
+_SMALLEST_PERCENT = 1e-4
 _PLURAL = re.compile(r"(?:[a-z][\w-]* )*(?:[A-Z]{2,}|[a-z][\w-]+[^\Wsui])s\Z")
 _IRREGULAR = {
     "caches": "cache",
@@ -73,7 +75,8 @@ def prefixed(unit: str, size: float) -> tuple[float, str]:
 def _scaled(value: float, unit: str, largest: float) -> tuple[str, str]:
     """Return the digits of `value` and its unit, with the prefix that suits `largest`."""
     if unit == "fraction":
-        return _percent(value), "%"
+        small = 0 < abs(largest) < _SMALLEST_PERCENT
+        return (_power_of_ten(value), "") if small else (_percent(value), "%")
     name = _NAMES.get(unit, unit)
     if unit not in _PREFIXED or largest == 0:
         return _digits(value, count=unit not in _NO_COUNTS), name
@@ -100,6 +103,12 @@ def _percent(value: float) -> str:
         return digits
     tries = (f"{value * 100:.{places}f}" for places in range(1, 16))
     return next((words for words in tries if float(words) != 100), digits)
+
+
+def _power_of_ten(value: float) -> str:
+    """Write a number far below one: ``1e-6``, ``1.23e-7``; zero as 0."""
+    digits, _, power = f"{value:.2e}".partition("e")
+    return f"{_whole(digits)}e{int(power)}" if value else "0"
 
 
 def _digits(value: float, *, count: bool = False) -> str:

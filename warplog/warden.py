@@ -15,6 +15,7 @@ from pathlib import Path
 MARK = "WARPLOG_PROCESS"
 PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.005
+_LOOKS = 3  # one that forks and ends during a look hides from it, and so does its heir
 
 
 def end_marked(mark: str) -> None:
@@ -23,7 +24,10 @@ def end_marked(mark: str) -> None:
     What cannot be ended within five seconds (it waits in a driver) is left alone.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := _marked(mark)) and time.monotonic() < deadline:
+    unseen = 0
+    while unseen < _LOOKS and time.monotonic() < deadline:
+        found = _marked(mark)
+        unseen = 0 if found else unseen + 1
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -42,10 +46,9 @@ def _marked(mark: str) -> list[int]:
 
 
 def main() -> None:
-    """Wait until the pipe to the command closes, then end what bears the mark that was given."""
-    while os.read(0, 1):
-        continue
-    end_marked(sys.argv[1])
+    """Wait for the command's word that nothing is left; where its pipe closes without, look for it."""
+    if not os.read(0, 1):
+        end_marked(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ def reproduce(run):
             inputs=draw,
             baseline="eager",
             tolerance=1e-5,
+            # Bytes that one call must read and write, each once: fp32 x and out, and the weight.
+            # Yours: sum `.nbytes` of what it must touch; leave a subject out, or traffic= away, if unsure.
             traffic={"kernel": 4 * (2 * rows + 1) * length},
             rows=rows,
             length=length,

@@ -1,0 +1,47 @@
+"""The contributor's menu: what a session runs, without the sessions' environments."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+NOXFILE = Path(__file__).parents[1] / "noxfile.py"
+
+
+def decorator(function=None, **_):
+    return function or decorator
+
+
+@pytest.fixture
+def menu(monkeypatch):
+    """The noxfile as a module; nox itself is not needed to read it."""
+    stub = SimpleNamespace(session=decorator, Session=object, options=SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "nox", stub)
+    spec = importlib.util.spec_from_file_location("noxfile", NOXFILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def ran(function, *words):
+    """The commands that a session runs in its environment when it is given `words`."""
+    commands = []
+    session = SimpleNamespace(
+        posargs=list(words),
+        virtualenv=SimpleNamespace(is_sandboxed=True),
+        install=lambda *_: None,
+        run=lambda *command, env: commands.append(" ".join(command)),
+    )
+    function(session)
+    return commands
+
+
+def test_some_tests_are_not_held_against_the_floor_of_all(menu):
+    assert ran(menu.tests, "-k", "row-norm") == ["python -m pytest -k row-norm"]
+
+
+def test_all_tests_are(menu):
+    assert ran(menu.tests)[-1] == "python -m coverage report"
+    assert "python -m coverage run -m pytest" in ran(menu.tests)
