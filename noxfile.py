@@ -88,7 +88,7 @@ def sanitize(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests, or some: nox -s tests -- -k <slug>. No GPU; the site's need Chromium and Java, or skip."""
+    """Run the tests, or some: nox -s tests -- -k <slug>. Needs no GPU; skips what needs Chromium or Java."""
     measuring(session)
     install(session, "-e", ".[site,test]")
     if session.posargs:  # some of the tests cover some of the code

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from warplog import runner
+from warplog.entry import load_all
+from warplog.names import doubts
 from warplog.source import Repository
 
 REPOSITORY = Repository.find(Path(__file__))
+ENTRIES, _ = load_all(REPOSITORY)
 
 
 @pytest.mark.parametrize("slug", [artifact.slug for artifact in REPOSITORY.artifacts()])
@@ -17,6 +20,12 @@ def test_an_artifact_is_right_at_tiny_sizes(slug):
     checked = [each for each in outcome.record.measurements if each.metric == "error"]
     assert checked, "nothing was compared with a reference"
     assert [each for each in outcome.record.measurements if each.failed] == []
+    folder, files = REPOSITORY.artifact(slug).folder, outcome.record.source.files
+    source = "\n".join((folder / name).read_text("utf-8") for name in files if name[-3:] == ".py")
+    named = {
+        f"{e.slug}: {n}": q for e in ENTRIES if e.artifact == slug for n, q in e.quantities.items()
+    }
+    assert list(doubts(named, outcome.record, [], source)) == [], "right names are doubted"
 
 
 @pytest.mark.parametrize("slug", [artifact.slug for artifact in REPOSITORY.artifacts()])

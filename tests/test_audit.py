@@ -167,7 +167,7 @@ def test_latencies_that_hardly_vary_may_be_those_of_another_record(lab, found):
     assert found(rows).findings == ()
 
 
-@pytest.mark.parametrize(("factor", "wrong"), [(1.12, True), (1 / 1.12, True), (1.08, False)])
+@pytest.mark.parametrize(("factor", "wrong"), [(1.12, True), (0.85, True), (1.08, False)])
 def test_a_baseline_that_took_another_time_than_itself(found, factor, wrong):
     rows = [
         msgspec.structs.replace(each, runs=[[value * factor for value in run] for run in each.runs])
@@ -193,7 +193,6 @@ H100 = {"name": "NVIDIA H100 80GB HBM3"}
         (H100 | {"pin_bandwidth": 4.8e12}, "pin_bandwidth: 4.80 TB/s, which no NVIDIA H100 80GB"),
         ({"name": "NVIDIA H200 MIG 1g.18gb", "memory_bytes": 18 * 10**9}, None),
         ({"name": "NVIDIA GH200 480GB", "memory_bytes": 97 * 10**9}, None),
-        (H200 | {"memory_bytes": "much", "pin_bandwidth": None}, None),
     ],
 )
 def test_memory_that_no_card_of_that_name_has(found, gpu, words):

@@ -58,7 +58,27 @@ def test_runs_no_further_apart_than_the_baseline_from_itself_are_the_same(agains
     """The kernel's runs spread by two percent, and the baseline's lie one percent from themselves."""
     assert against(latencies(1.025)).kind is Kind.SAME
     assert against(latencies(1.045)).kind is Kind.APART
-    assert against(latencies(1.045, again=1.05)).kind is Kind.SAME
+
+
+def test_a_noisy_record_does_not_widen_the_noise_it_is_held_to(artifact):
+    """The noise is that of the first, which is published, and not that of what is offered."""
+    plain = record_of(artifact, timed(batch=31))
+    noisy = record_of(artifact, latencies(1.045, again=1.05))
+    assert contrast(plain, noisy).kind is Kind.APART
+    assert contrast(noisy, plain).kind is Kind.SAME
+
+
+def test_it_says_that_all_latencies_are_one_ratio(artifact, compared):
+    one = record_of(artifact, timed(batch=31))
+    scaled = [
+        msgspec.structs.replace(each, runs=[[value * 0.7 for value in run] for run in each.runs])
+        if each.unit == "s"
+        else each
+        for each in timed(batch=31)
+    ]
+    words = "2 of 2 latencies beyond noise; 0 of 1 other numbers differ; every latency is 0.7 times"
+    assert words in compared(one, record_of(artifact, scaled)).output
+    assert "every latency is" not in compared(one, record_of(artifact, latencies(2))).output
 
 
 def test_the_number_that_differs_most_comes_first(against):
@@ -103,7 +123,7 @@ FAILED = measured("latency", "kernel", None, failed="3 elements differ\x1b[2J", 
 @pytest.mark.parametrize(
     ("changes", "kind", "words"),
     [
-        ({"rows": [*timed(batch=31)[1:], FAILED]}, Kind.WRONG, "in the second alone 'kernel' on batch=31"),
+        ({"rows": [*timed(batch=31)[1:], FAILED]}, Kind.WRONG, "'kernel' on batch=31: 3 elements"),
         ({"device": "nvidia-b200"}, Kind.DEVICE, "nvidia-h200, nvidia-b200"),
         ({"about": {"driver": "590.1"}}, Kind.DEVICE, "driver 580.95, 590.1"),
         ({"about": {"gpu": H200 | {"multiprocessors": 114}}}, Kind.DEVICE, "multiprocessors 132, 114"),
@@ -168,7 +188,10 @@ def test_the_command_ends_with_0_where_nothing_differs(artifact, compared):
     result = compared(one, one)
     assert result.exit_code == 0, result.output
     assert result.output.startswith("same within noise: row-sum, nvidia-h200 2026-12-02T10:15:00Z")
-    assert "3 of 3 numbers are the same within noise" in result.output
+    counted = (
+        "0 of 2 latencies beyond noise; 0 of 1 other numbers differ; every latency is the first's"
+    )
+    assert result.output.splitlines()[-1].strip().startswith(counted)
 
 
 def test_the_command_shows_what_differs_most(artifact, compared):
@@ -187,9 +210,11 @@ def test_the_command_shows_no_escape_of_a_program(artifact, compared):
     one = record_of(artifact, timed(batch=31))
     other = record_of(artifact, [*timed(batch=31)[1:], FAILED])
     result = compared(one, other)
-    assert (
-        "wrong output: in the second alone 'kernel' on batch=31: 3 elements differ" in result.output
-    )
+    assert "wrong output in the second: 'kernel' on batch=31: 3 elements differ" in result.output
+    assert result.output.startswith("wrong output in the second: row-sum")
+    mended = compared(other, one)
+    assert mended.output.startswith("right where the first is wrong: row-sum")
+    assert mended.exit_code == 1
     assert "\x1b" not in result.output
 
 

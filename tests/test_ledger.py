@@ -217,9 +217,7 @@ def test_a_device_without_a_record_has_a_column_that_says_so(tmp_path):
     lab.entry()
     text = shown(lab)
     assert '<th scope="col">H200<div class="wl-about">no record</div></th>' in text
-    assert row(text, "fast").endswith(
-        f'<td data-head="H200">{badge(Verdict.UNTESTED)}</td></tr>'
-    )
+    assert row(text, "fast").endswith(f'<td data-head="H200">{badge(Verdict.UNTESTED)}</td></tr>')
     assert "no record from this device" in row(text, "time")
 
 

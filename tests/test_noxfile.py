@@ -32,7 +32,7 @@ def ran(function, *words):
         posargs=list(words),
         virtualenv=SimpleNamespace(is_sandboxed=True),
         install=lambda *_: None,
-        run=lambda *command, env: commands.append(" ".join(command)),
+        run=lambda *command, **_: commands.append(" ".join(command)),
     )
     function(session)
     return commands
@@ -40,6 +40,20 @@ def ran(function, *words):
 
 def test_some_tests_are_not_held_against_the_floor_of_all(menu):
     assert ran(menu.tests, "-k", "row-norm") == ["python -m pytest -k row-norm"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "`.venv/bin/nox -s tests -- -k <slug>` tests your artifact",
+        "A seal is no signature",
+        "nothing in the entry changes",
+        "status 0 is no sign of error, 1 a finding, 2",
+        "status 0 is the same within noise, 1 anything else, 2",
+    ],
+)
+def test_the_contributors_guide_says_so(words):
+    assert words in NOXFILE.with_name("CONTRIBUTING.md").read_text("utf-8")
 
 
 def test_all_tests_are(menu):

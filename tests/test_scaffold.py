@@ -62,6 +62,14 @@ def test_it_passes_the_check_and_has_a_page(lab):
     assert "Draft." in "".join(write(outcome_of(entry, archive.of("norm"))).html.values())
 
 
+def test_it_says_what_an_error_is_and_how_to_change_the_traffic(lab):
+    path, *_, script = begin(lab.repository, WANTED, TODAY)
+    says = load(path, lab.repository).claims["right"].says
+    assert "the norm of its difference from the float64 reference over the norm of that" in says
+    comment = script.read_text("utf-8").partition("traffic={")[0].splitlines()[-3:-1]
+    assert all(line.strip().startswith("# ") for line in comment)
+
+
 def test_the_check_tells_what_it_lacks(lab):
     begin(lab.repository, WANTED, TODAY)
     archive = Archive(lab.repository)

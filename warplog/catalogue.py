@@ -45,6 +45,7 @@ def tag_links(outcome: Outcome, root: str = "") -> str:
 def full_item(outcome: Outcome) -> str:
     """Return an entry as an item of the home page: date, tags, title, summary, a verdict a GPU."""
     entry = outcome.entry
+    draft = _DRAFT * entry.draft
     shown = outcome.columns[:_COLUMNS_AT_MOST]
     rows = "".join(f"<li>{_column(each)}</li>" for each in shown)
     more = len(outcome.columns) - len(shown)
@@ -52,7 +53,7 @@ def full_item(outcome: Outcome) -> str:
         rows += f'<li><a href="{entry_address(entry.slug)}#claims">and {more} more</a></li>'
     return (
         f'<li class="wl-item"><div class="wl-tags">{day(outcome)}{tag_links(outcome)}</div>'
-        f'<div class="wl-story"><h3 class="wl-heading">{_DRAFT * entry.draft}{entry_link(outcome, kind="wl-title")}</h3>'
+        f'<div class="wl-story"><h3 class="wl-heading">{draft}{entry_link(outcome, kind="wl-title")}</h3>'
         f'<p class="wl-summary">{plain_words(entry.summary, SENTENCE_AT_MOST)}</p></div>'
         f'<ul class="wl-sides">{rows}</ul></li>'
     )

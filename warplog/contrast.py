@@ -1,7 +1,8 @@
 """What tells two records of one artifact apart, and whether their numbers lie apart at all. Pure.
 
 The rule kept here: two numbers are the same where the intervals of their runs overlap, or where they are no
-further apart than the baseline is from itself in either record; a reason is only what the records say.
+further apart than the baseline is from itself in the first record: what is offered second cannot widen its
+own noise. A reason is only what the records say.
 """
 
 import math
@@ -20,16 +21,19 @@ from warplog.workload import spell
 
 _UNDECIDED = {"error", "host_time", AA_METRIC}  # of the seeds, of the host, and the noise itself
 _NAMED = 4
+_ONE_RATIO = 0.001
+LATENCY = "latency"
 
 
 class Kind(StrEnum):
     """What two records are to each other."""
 
-    WRONG = "wrong output"
+    WRONG = "wrong output in the second"
     SOURCE = "other source"
     DEVICE = "other device or driver"
     PROTOCOL = "other protocol"
     DISTURBED = "disturbed run"
+    SPARED = "right where the first is wrong"
     SAME = "same within noise"
     APART = "apart, and no record says why"
 
@@ -72,6 +76,15 @@ class Contrast(Struct, frozen=True):
         return sum(each.apart for each in self.differences)
 
     @property
+    def one_ratio(self) -> float | None:
+        """What every latency of the second is times that of the first, where it is one number."""
+        latencies = [each for each in self.differences if each.metric == LATENCY]
+        ratios = [second / first for first, second in (each.medians for each in latencies)]
+        if len(ratios) <= 1 or max(ratios) / min(ratios) - 1 > _ONE_RATIO:
+            return None
+        return statistics.median(ratios)
+
+    @property
     def kind(self) -> Kind:
         """The one word for it: the first reason, and without any whether the numbers are the same."""
         if self.reasons:
@@ -83,7 +96,7 @@ def contrast(one: Record, other: Record) -> Contrast:
     """Return what tells `other` from `one`, two records of the same artifact."""
     first, second = _keyed(one), _keyed(other)
     both = [key for key in first if key in second]
-    found = [_difference(first[key], second[key], one, other) for key in both]
+    found = [_difference(first[key], second[key], one) for key in both]
     differences = [each for each in found if each is not None]
     differences.sort(key=lambda each: (not each.apart, -each.size))
     alone = (len(first) - len(both), len(second) - len(both))
@@ -98,10 +111,10 @@ def _keyed(record: Record) -> dict[tuple[str, str, str], Measurement]:
     }
 
 
-def _difference(a: Measurement, b: Measurement, one: Record, other: Record) -> Difference | None:
+def _difference(a: Measurement, b: Measurement, one: Record) -> Difference | None:
     if a.unit != b.unit:
         return None
-    noise = max(_noise(a, one), _noise(b, other)) if a.metric == "latency" else 0.0
+    noise = _noise(a, one) if a.metric == LATENCY else 0.0
     first, second = Interval.of(a.medians), Interval.of(b.medians)
     middles = (statistics.median(a.medians), statistics.median(b.medians))
     gap = max(second.low - first.high, first.low - second.high)
@@ -124,28 +137,22 @@ def _noise(measurement: Measurement, record: Record) -> float:
 def _reasons(one: Record, other: Record) -> Iterator[tuple[Kind, str]]:
     """Yield each reason that the records give for a difference, the gravest first."""
     for kind, words in (
-        (Kind.WRONG, _wrong(one, other)),
+        (Kind.WRONG, _wrong(other, one)),
         (Kind.SOURCE, _source(one, other)),
         (Kind.DEVICE, _device(one, other)),
         (Kind.PROTOCOL, _protocol(one, other)),
         (Kind.DISTURBED, _disturbed(one, other)),
+        (Kind.SPARED, _wrong(one, other)),
     ):
         if words:
             yield kind, words
 
 
 def _wrong(one: Record, other: Record) -> str:
-    """Say which subjects failed in one record and were right in the other, and why."""
-    first, second = _failed(one), _failed(other)
-    said = []
-    for which, failed, spared, record in (
-        ("first", first, second, other),
-        ("second", second, first, one),
-    ):
-        right = {_where(each) for each in record.measurements} - spared.keys()
-        found = [f"{each}: {plain_text(why)}" for each, why in failed.items() if each in right]
-        said += [f"in the {which} alone {_listed(found)}"] if found else []
-    return "; ".join(said)
+    """Say which subjects failed in `one` and were right in `other`, and why."""
+    right = {_where(each) for each in other.measurements} - _failed(other).keys()
+    failed = _failed(one).items()
+    return _listed([f"{each}: {plain_text(why)}" for each, why in failed if each in right])
 
 
 def _failed(record: Record) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from warplog.audit import FRESH, Audit, audit, read_here
 from warplog.claim import Verdict
-from warplog.contrast import Contrast, Difference, Kind, contrast
+from warplog.contrast import LATENCY, Contrast, Difference, Kind, contrast
 from warplog.entry import load_all
 from warplog.evidence import Archive
 from warplog.fault import Fault
@@ -92,7 +92,7 @@ def compare_records(one: File, other: File, *, shown: Shown = _SHOWN) -> None:
     for kind, words in found.reasons:
         typer.echo(f"  {kind}: {plain_text(words)}")
     typer.echo(f"  {_counted(found)}")
-    if found.differences and shown:
+    if found.apart and shown:
         console().print(_table(found.differences[:shown]))
     raise typer.Exit(0 if found.kind is Kind.SAME else 1)
 
@@ -102,11 +102,20 @@ def _named(record: Record) -> str:
 
 
 def _counted(found: Contrast) -> str:
-    """Say how many numbers are the same within noise, and how many only one record has."""
-    both = len(found.differences)
-    words = f"{both - found.apart} of {both} numbers are the same within noise"
+    """Say how many latencies and how many other numbers lie apart, and how many only one record has."""
+    times = [each for each in found.differences if each.metric == LATENCY]
+    facts = [each for each in found.differences if each.metric != LATENCY]
+    said = [
+        f"{sum(each.apart for each in group)} of {len(group)} {what}"
+        for group, what in ((times, "latencies beyond noise"), (facts, "other numbers differ"))
+        if group
+    ]
+    if found.one_ratio is not None:
+        ratio = f"{found.one_ratio:.4g}"
+        said.append(f"every latency is {'' if ratio == '1' else ratio + ' times '}the first's")
     sides = zip(found.alone, ("first", "second"), strict=True)
-    return "; ".join([words, *(f"{count} in the {which} alone" for count, which in sides if count)])
+    said += [f"{count} in the {which} alone" for count, which in sides if count]
+    return "; ".join(said) or "no number to compare"
 
 
 def _table(differences: tuple[Difference, ...]) -> Table:

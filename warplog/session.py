@@ -200,9 +200,7 @@ def _temporary(artifact: Artifact) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"warplog-{artifact.slug}-"))
 
 
-def _doubts(
-    artifact: Artifact, entries: list[Entry], known: Known, tried: Record
-) -> Iterator[str]:
+def _doubts(artifact: Artifact, entries: list[Entry], known: Known, tried: Record) -> Iterator[str]:
     """Yield what the entries name and a try without a GPU did not hold, before a GPU is paid for."""
     if tried.device != report.CPU:
         return
