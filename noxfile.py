@@ -7,6 +7,7 @@ in the Python that runs nox, and installs nothing.
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -27,12 +28,13 @@ def install(session: nox.Session, *what: str, constraints: str = "cpu") -> None:
         session.install("-q", "-c", f"constraints/{constraints}.txt", *what)
 
 
-def measuring(session: nox.Session, artifact: str = "*") -> None:
+def measuring(session: nox.Session, slugs: Sequence[str] = ("*",)) -> None:
     """Install what measuring needs: torch and triton (CUDA builds on a GPU), and what the artifacts of
-    that name need; `requirements-gpu.txt` is what is of use on a GPU alone, and too heavy for tests.
+    these names need; `requirements-gpu.txt` is what is of use on a GPU alone, and too heavy for tests.
     """
     files = ["requirements.txt", *(["requirements-gpu.txt"] if HAS_GPU else [])]
-    found = [path for file in files for path in sorted(ROOT.glob(f"artifacts/{artifact}/{file}"))]
+    wanted = [f"artifacts/{slug}/{file}" for slug in slugs for file in files]
+    found = [path for each in wanted for path in sorted(ROOT.glob(each))]
     needs = [word for path in found for word in ("-r", str(path))]
     install(session, "-e", ".[measure]", *needs, constraints="gpu" if HAS_GPU else "cpu")
 
@@ -65,8 +67,7 @@ def reproduce(session: nox.Session) -> None:
     named = [Path(word).stem for word in session.posargs]
     folders = (path.name for path in sorted(ROOT.glob("artifacts/*")))
     own = [slug for slug in folders if any(name.endswith(slug) for name in named)]
-    for slug in own or ["-"]:
-        measuring(session, slug)
+    measuring(session, own)
     on_cluster(session)
     warplog(session, "reproduce")
 

@@ -1,6 +1,5 @@
 """The ceiling kernels as compiled for sm_90: every way to fetch keeps its wide loads, all under way."""
 
-import importlib
 import os
 import re
 import shutil
@@ -11,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 import triton
+from borrowed import modules_of
 
 from warplog import profile
 
 pytest.importorskip("cuda.bindings")
 FOLDER = Path(__file__).parents[1] / "artifacts" / "ceilings"
-NAMES = [path.stem for path in FOLDER.glob("*.py")]
 OPCODES = {
     "load": ("LDG.E.128", "LDG.E.NA.128"),  # NA: L1::no_allocate
     "async": ("LDGSTS.E.BYPASS.128",),
@@ -28,14 +27,8 @@ PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 @pytest.fixture(scope="module")
 def artifact():
     """The artifact's modules, taken away afterwards: others are called kernel, too."""
-    before = {name: sys.modules.pop(name, None) for name in NAMES}
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module
-    sys.path.remove(str(FOLDER))
-    for name in NAMES:
-        sys.modules.pop(name, None)
-        if before[name] is not None:
-            sys.modules[name] = before[name]
+    with modules_of(FOLDER.name) as load:
+        yield load
 
 
 @pytest.fixture(scope="module")

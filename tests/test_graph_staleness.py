@@ -1,6 +1,5 @@
 """The cached-graph dispatcher and its fault table, on a simulated driver: what each check must see."""
 
-import importlib
 import inspect
 import itertools
 import json
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from borrowed import modules_of
 
 FOLDER = Path(__file__).parents[1] / "artifacts" / "graph-staleness"
 NAMES = [path.stem for path in FOLDER.glob("*.py")]
@@ -23,16 +23,8 @@ PLANS = ("kernel", "last")
 @pytest.fixture(scope="module")
 def artifact():
     """The artifact's modules, taken away afterwards: others are called kernel, too."""
-    before = {name: sys.modules.pop(name, None) for name in NAMES}
-    sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
-    modules = {name: importlib.import_module(name) for name in NAMES}
-    yield SimpleNamespace(**modules)
-    sys.path.remove(str(FOLDER))
-    sys.path.remove(str(FOLDER.parent))
-    for name in NAMES:
-        sys.modules.pop(name, None)
-        if before[name] is not None:
-            sys.modules[name] = before[name]
+    with modules_of(FOLDER.name) as load:
+        yield SimpleNamespace(**{name: load(name) for name in NAMES})
 
 
 @pytest.fixture(scope="module")

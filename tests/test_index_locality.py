@@ -1,6 +1,5 @@
 """index-locality: what the report says of lists and of bad files, and every exit of the kernel."""
 
-import importlib
 import json
 import os
 import subprocess
@@ -11,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from borrowed import modules_of
 
 from warplog.measure import poisoned
 
 FOLDER = Path(__file__).parents[1] / "artifacts" / "index-locality"
-NAMES = [path.stem for path in FOLDER.glob("*.py")]
 
 COMPILE = """
 import json, sys
@@ -53,15 +52,8 @@ print(json.dumps(made))
 @pytest.fixture(scope="module")
 def artifact():
     """The artifact's modules, taken away afterwards: others are called kernel, too."""
-    before = {name: sys.modules.pop(name, None) for name in NAMES}
-    sys.path[:0] = paths = [str(FOLDER), str(FOLDER.parent)]
-    yield importlib.import_module
-    for path in paths:
-        sys.path.remove(path)
-    for name in NAMES:
-        sys.modules.pop(name, None)
-        if before[name] is not None:
-            sys.modules[name] = before[name]
+    with modules_of(FOLDER.name) as load:
+        yield load
 
 
 @pytest.fixture(scope="module")

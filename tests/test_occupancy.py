@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from borrowed import modules_of
 
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 FOLDER = ARTIFACTS / "occupancy"
-NAMES = [path.stem for path in FOLDER.glob("*.py")]
 REGISTERS = 65536  # of a multiprocessor; a warp takes them in steps of 256
 
 COMPILE = """
@@ -72,15 +72,8 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def artifact():
     """The artifact's modules, taken away afterwards: others are called kernel, too."""
-    before = {name: sys.modules.pop(name, None) for name in NAMES}
-    sys.path[:0] = [str(FOLDER), str(ARTIFACTS)]
-    yield importlib.import_module
-    sys.path.remove(str(FOLDER))
-    sys.path.remove(str(ARTIFACTS))
-    for name in NAMES:
-        sys.modules.pop(name, None)
-        if before[name] is not None:
-            sys.modules[name] = before[name]
+    with modules_of(FOLDER.name) as load:
+        yield load
 
 
 @pytest.fixture(scope="module")

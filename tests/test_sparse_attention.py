@@ -3,18 +3,17 @@
 import importlib
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import triton
+from borrowed import modules_of
 
 from warplog import profile
 
 pytest.importorskip("cuda.bindings")
 FOLDER = Path(__file__).parents[1] / "artifacts" / "sparse-attention"
-NAMES = [path.stem for path in FOLDER.glob("*.py")]
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 SHARED_OF_A_MULTIPROCESSOR, SHARED_OF_A_BLOCK, TAKEN_BY_THE_SYSTEM = 228 * 1024, 227 * 1024, 1024
 REGISTERS = 65_536
@@ -23,14 +22,8 @@ REGISTERS = 65_536
 @pytest.fixture(scope="module")
 def artifact():
     """The artifact's modules, taken away afterwards: others are called kernel, too."""
-    before = {name: sys.modules.pop(name, None) for name in NAMES}
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module
-    sys.path.remove(str(FOLDER))
-    for name in NAMES:
-        sys.modules.pop(name, None)
-        if before[name] is not None:
-            sys.modules[name] = before[name]
+    with modules_of(FOLDER.name) as load:
+        yield load
 
 
 @pytest.fixture(scope="module")
