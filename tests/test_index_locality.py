@@ -266,6 +266,7 @@ def test_an_array_of_too_many_places_is_refused_before_it_is_copied(
     artifact, locality, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(artifact("index_file"), "PLACES_AT_MOST", 15)
+    monkeypatch.setattr(torch, "from_numpy", None)
     np.save(tmp_path / "lists.npy", np.zeros((2, 8), np.int32))
     status, problem = said(locality, capsys, tmp_path / "lists.npy")
     assert status == 2
