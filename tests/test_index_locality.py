@@ -251,8 +251,8 @@ def test_a_tensor_without_so_many_values_behind_it_is_said(
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_a_nested_tensor_is_said_in_one_line_without_a_warning(tmp_path):
-    """In a process of its own: torch warns of nested tensors once in each."""
+def test_a_nested_tensor_is_said_in_one_line(tmp_path):
+    """In a process of its own, whose whole error output is that line: torch may warn of them once."""
     lists = torch.nested.nested_tensor([torch.zeros(3).int(), torch.zeros(4).int()])
     path = saved(tmp_path / "lists.pt", lists)
     words = [sys.executable, "-m", "locality", str(path)]

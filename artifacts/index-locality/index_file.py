@@ -5,7 +5,6 @@ The rule kept here: nothing in the file is run. torch loads weights only, numpy 
 
 import math
 import pickle
-import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,8 +87,7 @@ def _content(path: Path) -> Any:
         raise Unusable(f"{path}: {problem}: name a file saved with torch.save or numpy.save")
     try:
         if path.suffix in TORCH:
-            with warnings.catch_warnings(action="ignore"):  # what is wrong is said in one line
-                return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True)
         loaded = np.load(path, allow_pickle=False)
         return loaded if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded}
     except pickle.UnpicklingError:
