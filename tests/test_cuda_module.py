@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -184,3 +185,108 @@ def test_arguments_are_packed_as_the_driver_wants_them():
     assert ctypes.c_void_p.from_address(addresses[1]).value is None
     assert ctypes.c_uint32.from_address(addresses[2]).value == 7
     assert ctypes.c_float.from_address(addresses[3]).value == 0.5
+
+
+class Driver:
+    """Stands in for the driver: what was asked of it, and the context of the thread that asks."""
+
+    def __init__(self):
+        self.context, self.calls = 0, []
+        self.CUfunction_attribute = SimpleNamespace(
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared"
+        )
+
+    def cuDeviceGet(self, number):  # noqa: N802 - the driver's name, as those below
+        return 0, number
+
+    def cuDevicePrimaryCtxRetain(self, device):  # noqa: N802
+        return 0, 100 + device
+
+    def cuCtxGetCurrent(self):  # noqa: N802
+        return 0, self.context
+
+    def cuCtxSetCurrent(self, context):  # noqa: N802
+        self.context = context
+        self.calls.append(("context", context))
+        return (0,)
+
+    def cuModuleLoadData(self, code):  # noqa: N802
+        self.calls.append(("load", self.context))
+        return 0, code
+
+    def cuModuleGetFunction(self, _, name):  # noqa: N802
+        return 0, (self.context, name)
+
+    def cuFuncSetAttribute(self, function, attribute, value):  # noqa: N802
+        self.calls.append((function, attribute, value))
+        return (0,)
+
+    def cuLaunchKernel(self, *words):  # noqa: N802
+        self.calls.append(("launch", words[0], self.context))
+        return (0,)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs, of which `current` is torch's, and a driver that loads and starts nothing."""
+    import cuda.bindings
+
+    found = SimpleNamespace(driver=Driver(), current=0)
+    monkeypatch.setattr(cuda.bindings, "driver", found.driver, raising=False)
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: found.current)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    stream = SimpleNamespace(cuda_stream=0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    monkeypatch.setattr(cuda_module, "compile_source", lambda *_, **__: b"code")
+    for each in (cuda_module._function, cuda_module._context):
+        each.cache_clear()
+    yield found
+    for each in (cuda_module._function, cuda_module._context):
+        each.cache_clear()
+
+
+def test_a_kernel_is_loaded_once_for_each_gpu(gpus):
+    """A function of one GPU's context cannot be started on another."""
+    found = []
+    for gpus.current in (0, 1, 0):
+        found.append(cuda_module.function(Path("a.cu"), "a", 65536))
+    assert found == [(100, b"a"), (101, b"a"), (100, b"a")]
+    assert [call for call in gpus.driver.calls if call[0] == "load"] == [
+        ("load", 100),
+        ("load", 101),
+    ]
+    assert ((101, b"a"), "shared", 65536) in gpus.driver.calls
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says that it is on the second GPU."""
+
+    def get_device(self):
+        return 1
+
+
+def test_a_launch_in_a_thread_without_a_context_makes_torchs_current(gpus):
+    """Once: a context that is current already is left alone."""
+    arguments = Arguments(torch.zeros(1).as_subclass(Elsewhere), 7)
+    gpus.current = 1
+    for _ in range(2):
+        cuda_module.launch("kernel", (1, 1), 32, 0, arguments)
+    launched = ("launch", "kernel", 101)
+    assert gpus.driver.calls == [("context", 101), launched, launched]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.zeros(1), "a tensor is on the CPU: move it to cuda:0"),
+        (
+            torch.zeros(1).as_subclass(Elsewhere),
+            r"on cuda:1 and torch's current GPU is cuda:0: .* inside torch\.cuda\.device\(1\)",
+        ),
+    ],
+)
+def test_a_tensor_that_is_not_on_torchs_gpu_is_refused_before_a_launch(gpus, tensor, message):
+    with pytest.raises(ValueError, match=message):
+        cuda_module.launch("kernel", (1, 1), 32, 0, Arguments(tensor))
+    assert gpus.driver.calls == []

@@ -116,6 +116,13 @@ def test_a_list_of_no_places_has_no_row():
     assert (lse == -math.inf).all()
 
 
+def test_no_token_gives_empty_outputs():
+    """The definition has no least size; that a kernel is not launched on nothing is for check."""
+    output, lse = reference(*problem(torch.empty(0, 8, dtype=torch.int32), seed=5, pages=PAGES))
+    assert (output.shape, lse.shape) == ((0, HEADS, CKV), (0, HEADS))
+    assert output.dtype == lse.dtype == torch.float64
+
+
 def test_large_logits_do_not_overflow():
     given = problem(lists(EDGES["all"]), seed=6, pages=PAGES)._replace(sm_scale=50.0)
     output, lse = reference(*given)
@@ -274,6 +281,27 @@ def test_a_width_that_the_kernel_does_not_take_is_refused():
 def test_no_token_is_refused():
     """So that no kernel is launched on a grid of nothing."""
     assert refused(tensors(tokens=0)) == "q_nope has no token: skip the call when T = 0"
+
+
+@pytest.mark.parametrize("indices", [True, False])
+def test_a_list_of_no_places_is_refused(indices):
+    message = "sparse_indices lists 0 places: widen it, with -1 where there is no row"
+    assert refused(tensors(width=0), indices=indices) == message
+
+
+@pytest.mark.parametrize(
+    "scale",
+    ["0.1", None, True, 1j, torch.tensor(0.1), math.nan, math.inf, -math.inf, 10**400, 2.0**127],
+    ids=str,
+)
+def test_a_scale_that_no_kernel_can_take_is_refused(scale):
+    remedy = "pass a finite int or float below 2**127"
+    assert refused(tensors(), sm_scale=scale) == f"sm_scale is {scale!r}: {remedy}"
+
+
+@pytest.mark.parametrize("scale", [0, 1, -0.5, 1e30, np.float64(0.1)])
+def test_a_scale_that_is_a_number_is_taken(scale):
+    assert check(*tensors().values(), sm_scale=scale) is None
 
 
 @pytest.mark.parametrize("row", [-2, ROWS, 2**31 - 1])

@@ -19,7 +19,7 @@ TILE_ROW_BYTES = 1152
 COMPILE = """
 import json, sys
 sys.path[:0] = sys.argv[1:4]
-import compiled, kernel, ptx, triton
+import compiled, control, examine, kernel, ptx, triton
 import triton.language as tl
 from plans import ONE_BUFFER, REGISTERS, one_wave, report, stopped, swept
 from shared.splitk import Plan
@@ -53,11 +53,20 @@ def in_flight(plan):
     return compiled.loads_in_flight(profile.sass(compiled.compile_plan(plan).asm["cubin"]))
 
 found = {name: compiled.facts_of(plan)._asdict() for name, plan in plans.items()}
+counted = []
+class Run:
+    def count(self, metric, value, *, unit, subject, **sizes):
+        counted.append([subject, metric, sizes, value])
+
+examine.examine_control(Run())
+read = ptx.fetches(control.compile_computed(ONE_BUFFER).asm["ptx"])
+computed = [control._split_computed.arg_names[fetch.parameter] for fetch in read]
 same = [compiled.compile_plan(plans[f"64 {stages} True"]).asm["ptx"] for stages in (3, 4)]
 print(json.dumps({
     "capped": compiled.facts_of(ONE_BUFFER, REGISTERS)._asdict(),
     "one wave": {name: compiled.facts_of(plan)._asdict() for name, plan in one_wave().items()},
     "in flight": [in_flight(stopped(64)["load, plain"]), in_flight(report(64, stages=1))],
+    "control": counted, "computed": sorted(set(computed)),
     "facts": found, "same": same[0] == same[1], "swept": len(swept()),
     "gathers": {way: gather(place) for place, way in enumerate(kernel.WAYS)},
 }))
@@ -171,6 +180,20 @@ def test_two_stages_are_one_buffer_when_the_index_is_fetched_in_the_loop_too(cod
     lists = 3 * 4 * 64
     assert two["shared_bytes"] - one["shared_bytes"] == 64 * TILE_ROW_BYTES + lists
     assert code["facts"]["64 1 True"]["buffers"] == 0
+
+
+def test_rows_that_are_computed_have_a_buffer_a_stage_but_one(code):
+    """The control: the loop is the same, and the list that it does not read costs it no buffer."""
+    assert code["computed"] == ["ckv", "kpe", "q_nope", "q_pe"]
+    found = {
+        (metric, sizes["stages"]): value
+        for subject, metric, sizes, value in code["control"]
+        if subject == "computed rows" and sizes["block"] == 64 and sizes["masks"]
+    }
+    assert [found["buffers", stages] for stages in (3, 4, 5)] == [2, 3, 4]
+    assert [code["facts"][f"64 {stages} True"]["buffers"] for stages in (3, 4, 5)] == [1, 1, 2]
+    assert [found["wait_depth", stages] for stages in (3, 4, 5)] == [2, 4, 6]
+    assert found["shared_bytes", 5] - found["shared_bytes", 4] == 64 * TILE_ROW_BYTES
 
 
 def test_five_stages_of_128_rows_do_not_fit_and_of_64_do(code):
@@ -288,6 +311,13 @@ def test_one_split_has_no_parts(artifact):
     problem = dsa.problem(torch.zeros((1, 32), dtype=torch.int32), seed=1, pages=1)
     with pytest.raises(ValueError, match="splits=1 leaves no parts: use two or more"):
         artifact("kernel").parts(*problem, plan=plan(block=32, splits=1))
+
+
+def test_a_scale_that_is_no_number_is_refused(artifact):
+    dsa, plan = importlib.import_module("shared.dsa"), importlib.import_module("shared.splitk").Plan
+    problem = dsa.problem(torch.zeros((1, 32), dtype=torch.int32), seed=1, pages=1)
+    with pytest.raises(ValueError, match="sm_scale is None: pass a finite int or float"):
+        artifact("kernel").parts(*problem._replace(sm_scale=None), plan=plan(block=16, splits=2))
 
 
 def test_a_gather_refuses_another_list_or_dtype(artifact):

@@ -1,5 +1,6 @@
 """The cached-graph dispatcher and its fault table, on a simulated driver: what each check must see."""
 
+import contextlib
 import inspect
 import itertools
 import json
@@ -8,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,7 +38,12 @@ def plans(artifact):
 def machine(artifact):
     """A simulated driver and what loads the kernels' twins for it."""
     simulation = artifact.simulation.Simulation()
-    return artifact.cases.Machine(simulation, artifact.simulation.loader(simulation))
+    return machine_of(artifact, simulation)
+
+
+def machine_of(artifact, simulation):
+    load, start = artifact.simulation.loader(simulation), artifact.simulation.start_twins
+    return artifact.cases.Machine(simulation, load, start)
 
 
 @pytest.fixture
@@ -56,9 +63,9 @@ def draw(artifact):
 
 
 @pytest.fixture(scope="module")
-def rows(artifact, plans):
-    """The fault table: by (reduction, node, subject) what was found."""
-    found = {}
+def table(artifact, plans):
+    """The fault table: by (reduction, node, subject) what was found, and by (kind, subject) its totals."""
+    found, totals = {}, {}
 
     class Run:
         seed, device, on_gpu = 3, torch.device("cpu"), False
@@ -68,14 +75,21 @@ def rows(artifact, plans):
             assert unit in ("elements", "calls", "faults")
             if kind is None:
                 found.setdefault((reduction, node, subject), {})[metric] = value
+            else:
+                totals[kind, subject] = value
 
-    simulation = artifact.simulation.Simulation()
-    machine = artifact.cases.Machine(simulation, artifact.simulation.loader(simulation))
+    machine = machine_of(artifact, artifact.simulation.Simulation())
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many small operations: on busy cores, threads wait for each other
-    artifact.faults.table(Run(), machine, plans, artifact.cases.Size(2, 64, 4))
+    artifact.fault_table.record(Run(), machine, plans, artifact.cases.Size(2, 64, 4))
     torch.set_num_threads(threads)
-    return found
+    return found, totals
+
+
+@pytest.fixture(scope="module")
+def rows(table):
+    """The rows of what is forgotten; the list of values itself is right."""
+    return {row: found for row, found in table[0].items() if row[1] != "list"}
 
 
 # The table
@@ -118,6 +132,29 @@ def test_the_shadow_catches_every_wrong_output_and_nothing_else(rows):
 def test_the_switch_changes_every_wrong_output_and_no_other(rows):
     for row, found in rows.items():
         assert found["caught_by_switch"] == (found["wrong_elements"] > 0), row
+
+
+def test_a_shadow_by_another_launcher_catches_every_wrong_output_and_nothing_else(rows):
+    for row, found in rows.items():
+        assert found["caught_by_other_shadow"] == (found["wrong_elements"] > 0), row
+
+
+@pytest.mark.parametrize("reduction", PLANS)
+def test_a_wrong_list_of_values_fools_all_checks_but_another_launcher(table, reduction):
+    """Graph, direct launch, audit and shadow have one list of values, and agree on what is wrong."""
+    found = dict(table[0][reduction, "list", "scale"])
+    assert found.pop("wrong_elements") > 0
+    caught = {name for name, value in found.items() if value}
+    assert caught == {"caught_by_other_shadow"}
+
+
+def test_a_wrong_list_of_values_is_a_kind_of_its_own_in_the_totals(table):
+    """So that what is forgotten is counted as before."""
+    totals = table[1]
+    assert totals["list", "table"] == len(PLANS)
+    assert [totals["list", name] for name in ("switch", "audit", "shadow")] == [2, 2, 2]
+    assert totals["list", "shadow by Triton"] == totals["wrong", "shadow by Triton"] == 0
+    assert totals["wrong", "table"] == 28
 
 
 @pytest.mark.parametrize("name", ["q_nope", "q_pe", "ckv", "kpe", "indices", "scale"])
@@ -311,6 +348,199 @@ def test_the_oldest_graph_makes_room_and_is_given_back(artifact, machine, operat
     assert machine.driver.calls["cuGraphExecDestroy"] == 3
 
 
+def test_the_graph_that_was_used_last_is_kept(artifact, machine, operation, draw):
+    dispatcher = dispatcher_of(artifact, machine, operation, entries=2)
+    for tokens in (1, 2, 1, 3):
+        case = draw(tokens=tokens)
+        dispatcher(case.tensors, case.scale)
+    kept = [entry.graph.steps[0].grid[0] for entry in dispatcher._entries.values()]
+    assert kept == [1, 3]
+
+
+def test_graphs_are_given_back_between_calls_and_not_within_one(artifact, machine, operation, draw):
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
+    dispatcher(case.tensors, case.scale)
+    with dispatcher._lock:  # as a call holds it
+        thread = threading.Thread(target=dispatcher.close)
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert "cuGraphExecDestroy" not in machine.driver.calls
+    thread.join()
+    assert machine.driver.calls["cuGraphExecDestroy"] == 1
+
+
+def test_whether_a_shadow_is_due_is_decided_while_the_call_is_counted(
+    artifact, machine, operation, draw
+):
+    """Another thread's call, right after this one's, would make it due once more or not at all."""
+    dispatcher, case = dispatcher_of(artifact, machine, operation, shadow_every=2), draw()
+
+    class Busy:
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *_):
+            for entry in dispatcher._entries.values():
+                entry.calls += 1
+
+    dispatcher._lock = Busy()
+    dispatcher(case.tensors, case.scale)
+    assert "cuLaunchKernel" not in machine.driver.calls
+
+
+def test_an_output_that_is_an_input_is_no_stale_graph(artifact, machine, operation, draw):
+    """The shadow reads the inputs before the replay overwrites one of them."""
+    dispatcher = dispatcher_of(artifact, machine, operation, shadow_every=1)
+    case = draw()
+    expected, _ = artifact.cases.reference(*case.tensors[:5], case.scale)
+    tensors = [*case.tensors[:5], case.tensors[0], case.tensors[6]]
+    dispatcher(tensors, case.scale)
+    assert artifact.cases.wrong_elements(tensors[5], expected) == 0
+
+
+def test_a_launcher_of_ones_own_takes_the_place_of_the_shadows_launch(
+    artifact, machine, operation, draw
+):
+    given = []
+    dispatcher = dispatcher_of(
+        artifact, machine, operation, shadow_every=1, launcher=lambda *words: given.append(words)
+    )
+    case = draw()
+    with pytest.raises(artifact.graph.StaleGraph, match="of output 0 are not those"):
+        dispatcher(case.tensors, case.scale)
+    ((tensors, scalars),) = given
+    assert tensors[:5] == case.tensors[:5]
+    assert all(torch.isnan(shadow).all() for shadow in tensors[5:])
+    assert scalars == (case.scale,)
+    assert "cuLaunchKernel" not in machine.driver.calls
+
+
+DTYPES = ["bool", "int8", "float8_e4m3fn", "bfloat16", "int32", "int64", "float64", "complex64"]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_outputs_of_every_width_are_compared_by_their_bits(artifact, name):
+    bits, unwritten = artifact.memory.bits, artifact.memory.unwritten
+    one = torch.ones(3).to(getattr(torch, name))
+    assert torch.equal(bits(one), bits(one.clone()))
+    other = unwritten(one)
+    assert (other.dtype, other.shape) == (one.dtype, one.shape)
+    assert bool((bits(other) != bits(one)).all())
+    if one.is_floating_point():
+        assert torch.isnan(other.float()).all()
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(
+    ("more", "scalars", "message"),
+    [
+        (0, (), "0 scalars: pass 1"),
+        (0, (0.1, 0.2), "2 scalars: pass 1"),
+        (0, ("0.1",), "a scalar is '0.1': pass an int or a float"),
+        (0, (None,), "a scalar is None"),
+        (1, (0.1,), "8 tensors: pass 7, the outputs last"),
+        (-1, (0.1,), "6 tensors: pass 7"),
+    ],
+)
+def test_too_many_or_too_few_are_refused_before_anything_is_started(
+    artifact, machine, operation, draw, cached, more, scalars, message
+):
+    """Also where a graph is at hand, and without one."""
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
+    dispatcher(case.tensors, case.scale)
+    dispatcher.cache = cached
+    before = dict(machine.driver.calls)
+    tensors = [*case.tensors, *case.tensors][: len(case.tensors) + more]
+    with pytest.raises(ValueError, match=message):
+        dispatcher(tensors, *scalars)
+    assert machine.driver.calls == before
+
+
+def test_a_call_that_is_refused_makes_no_graph_and_takes_none_away(
+    artifact, machine, operation, draw
+):
+    dispatcher, case = dispatcher_of(artifact, machine, operation, entries=1), draw()
+    dispatcher(case.tensors, case.scale)
+    other = draw(tokens=4)
+    with pytest.raises(ValueError, match="sm_scale is nan: pass a finite int or float"):
+        dispatcher(other.tensors, float("nan"))
+    assert len(dispatcher._entries) == 1
+    assert "cuGraphExecDestroy" not in machine.driver.calls
+
+
+def test_a_whole_scalar_has_a_graph_for_each_value_and_a_float_does_not(
+    artifact, machine, operation, draw
+):
+    """Triton makes other code for an integer of 1 or one that 16 divides."""
+    dispatcher, seen = dispatcher_of(artifact, machine, operation), []
+    steps = operation.steps
+    operation.steps = lambda tensors, scalars: seen.append(scalars) or steps(tensors, scalars)
+    for scale in (0.1, 0.2, 1.0, 1, 2, 1):
+        case = draw(scale=scale)
+        dispatcher(case.tensors, scale)
+        assert case.wrong() == 0
+    assert seen == [(0.1,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_tensors_on_another_gpu_than_torchs_are_refused(
+    artifact, machine, operation, monkeypatch, cache
+):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    dispatcher = dispatcher_of(artifact, machine, operation, cache=cache)
+    tensors = [SimpleNamespace(device=torch.device("cuda", 1))] * 7
+    message = r"on cuda:1 and torch's current GPU is cuda:0: call inside torch\.cuda\.device\(1\)"
+    with pytest.raises(ValueError, match=message):
+        dispatcher(tensors, 0.1)
+    assert machine.driver.calls == {}
+
+
+def test_the_key_tells_devices_apart(artifact, machine, operation, draw):
+    dispatcher, tensors = dispatcher_of(artifact, machine, operation), draw().tensors
+    elsewhere = [*tensors[:6], tensors[6].to("meta")]
+    assert dispatcher._key(tensors, (0.1,), 0) != dispatcher._key(elsewhere, (0.1,), 0)
+
+
+@pytest.mark.parametrize("options", [{}, {"cache": False}, {"shadow_every": 1}])
+def test_what_is_allocated_for_a_launch_is_allocated_on_its_stream(
+    artifact, machine, operation, draw, monkeypatch, options
+):
+    """On a stream of the caller's too, which torch does not know."""
+    current, seen = [0], []
+
+    @contextlib.contextmanager
+    def on_stream(stream, _):
+        current.append(stream)
+        yield
+        current.pop()
+
+    def noted(function):
+        return lambda *given: seen.append((function.__name__, current[-1])) or function(*given)
+
+    monkeypatch.setattr(artifact.dispatcher, "on_stream", on_stream)
+    for name in ("unwritten", "bits"):
+        monkeypatch.setattr(artifact.dispatcher, name, noted(getattr(artifact.dispatcher, name)))
+    monkeypatch.setattr(operation, "scratch", noted(operation.scratch))
+    dispatcher = dispatcher_of(artifact, machine, operation, stream=lambda _: 5, **options)
+    case = draw()
+    dispatcher(case.tensors, case.scale)
+    names = {"scratch"} | ({"unwritten", "bits"} if "shadow_every" in options else set())
+    assert set(seen) == {(name, 5) for name in names}
+
+
+def test_a_stream_of_the_callers_is_made_torchs_and_torchs_own_is_left_alone(artifact, monkeypatch):
+    streams, gpu = artifact.streams, torch.device("cuda", 0)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 3, raising=False)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    monkeypatch.setattr(torch.cuda, "ExternalStream", lambda *words, **_: ("external", *words))
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda _: "default")
+    assert streams.on_stream(5, gpu) == ("external", 5)
+    assert streams.on_stream(0, gpu) == "default"
+    for stream, device in ((3, gpu), (5, torch.device("cpu"))):
+        assert isinstance(streams.on_stream(stream, device), contextlib.nullcontext)
+
+
 def test_a_cache_for_no_graph_is_refused(artifact, machine, operation):
     with pytest.raises(ValueError, match="entries=0"):
         dispatcher_of(artifact, machine, operation, entries=0)
@@ -393,7 +623,7 @@ def test_a_tensor_with_gaps_is_refused_where_the_operation_takes_it(artifact, ma
     dispatcher = dispatcher_of(artifact, machine, operation)
     dispatcher(case.tensors, case.scale)
     steps = operation.steps(case.tensors)
-    operation.steps = lambda _: steps
+    operation.steps = lambda *_: steps
     tensors = [case.tensors[0].mT.contiguous().mT, *case.tensors[1:]]
     with pytest.raises(ValueError, match="pass a contiguous copy"):
         dispatcher(tensors, case.scale)

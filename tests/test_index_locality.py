@@ -202,6 +202,83 @@ def test_what_is_no_table_of_integers_is_said(locality, tmp_path, capsys, value,
     assert "\n" not in problem
 
 
+HUGE = (2**20, 2**30)
+
+
+def header(path, shape):
+    """A .npy file whose header claims more than the file holds."""
+    with path.open("wb") as file:
+        about = {"descr": "<i4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, about)
+    return path
+
+
+def test_a_header_that_claims_more_memory_than_there_is_is_said(locality, tmp_path, capsys):
+    path = header(tmp_path / "lists.npy", HUGE)
+    status, problem = said(locality, capsys, path)
+    assert status == 2
+    assert problem == (
+        f"{path}: claims more memory than there is, in {path.stat().st_size} bytes: "
+        "save the integers anew, or fewer tokens"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (
+            torch.zeros(1, 1).int().expand(HUGE),
+            f"has shape {list(HUGE)}, {2**50} places: save some",
+        ),
+        (torch.empty(2, 8, device="meta").int(), "has shape [2, 8] on device meta, without values"),
+    ],
+)
+def test_a_tensor_without_so_many_values_behind_it_is_said(
+    locality, tmp_path, capsys, value, words
+):
+    """A view of one number that claims a petabyte, and a tensor without memory."""
+    status, problem = said(locality, capsys, saved(tmp_path / "lists.pt", value))
+    assert (status, words in problem) == (2, True), problem
+    assert "\n" not in problem
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_said_in_one_line(tmp_path):
+    """In a process of its own, whose whole error output is that line: torch may warn of them once."""
+    lists = torch.nested.nested_tensor([torch.zeros(3).int(), torch.zeros(4).int()])
+    path = saved(tmp_path / "lists.pt", lists)
+    words = [sys.executable, "-m", "locality", str(path)]
+    done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    remedy = "save torch.nested.to_padded_tensor(indices, -1)"
+    assert done.stderr == f"{path}: is a nested tensor of 2 lists: {remedy}\n"
+
+
+def test_an_array_of_too_many_places_is_refused_before_it_is_copied(
+    artifact, locality, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(artifact("index_file"), "PLACES_AT_MOST", 15)
+    monkeypatch.setattr(torch, "from_numpy", None)
+    np.save(tmp_path / "lists.npy", np.zeros((2, 8), np.int32))
+    status, problem = said(locality, capsys, tmp_path / "lists.npy")
+    assert status == 2
+    assert problem.endswith("[2, 8], 16 places: save some of the tokens, 15 places or fewer")
+
+
+def test_a_view_that_shows_a_list_to_several_tokens_is_read(locality, tmp_path, capsys):
+    path = saved(tmp_path / "lists.pt", torch.zeros(1, 8).int().expand(3, 8))
+    assert locality.main([str(path)]) == 0
+    assert "3 tokens of 8 places" in capsys.readouterr().out
+
+
+def test_the_median_of_more_values_than_a_quantile_takes_is_the_middle(locality):
+    """torch.quantile ends at 2^24 values, which 8192 lists of 2048 places have."""
+    values = [1] * 2**23 + [4] + [9] * 2**23
+    assert locality.median(values) == 4
+    assert locality.median([*values, 9]) == 6.5
+    assert (locality.median([]), locality.median([7])) == (0, 7)
+
+
 @pytest.mark.parametrize("ending", [".pt", ".npy", ".npz"])
 @pytest.mark.parametrize("content", [b"", b"no tensor at all"])
 def test_a_broken_file_is_one_line_and_no_traceback(locality, tmp_path, capsys, ending, content):
@@ -235,6 +312,11 @@ def test_one_of_several_tensors_is_chosen_by_name(locality, tmp_path, capsys):
         (["lists.pt", "--splits", "3"], "--splits 3: does not divide 8 places; 2 does"),
         (["lists.pt", "--splits", "0"], "--splits 0: does not divide"),
         (["lists.pt", "--page", "0"], "--page 0: use 1 row a page or more"),
+        (
+            ["lists.pt", "--page", "9" * 22],
+            f"--page {'9' * 22}: use 2147483647 rows a page or fewer",
+        ),
+        (["lists.pt", "--splits", "9" * 22], f"--splits {'9' * 22}: use 65535 splits or fewer"),
     ],
 )
 def test_a_wrong_word_is_said_with_its_remedy(
@@ -286,6 +368,13 @@ def test_a_plan_that_cannot_be_is_refused(artifact, named, words):
         kernel.check_plan(kernel.Plan(**named), 2048)
 
 
+def test_a_scale_that_is_no_number_is_refused(artifact):
+    kernel, dsa = artifact("kernel"), artifact("shared.dsa")
+    problem = dsa.problem(edges(), seed=5, pages=40)._replace(sm_scale=None)
+    with pytest.raises(ValueError, match="sm_scale is None: pass a finite int or float"):
+        kernel.attend(*problem, plan=kernel.Plan(block=16, splits=2))
+
+
 def test_a_branch_around_the_body_takes_the_rows_out_of_the_pipeline(ptx):
     """Their 16-byte copies are gone, and plain loads have come in their place."""
     assert ptx["branch"].count("cp.async.cg.shared") == 0
@@ -329,27 +418,53 @@ def test_a_late_bound_asks_for_the_queries_before_it_waits_for_the_list(ptx):
     assert before["late bound"].index("ld.global.v2") < before["late bound"].index("ld.global.v4")
 
 
-def test_two_blocks_fit_a_multiprocessor_up_to_half_of_its_memory(artifact):
-    fit = artifact("generated").blocks_by_shared
-    assert (fit(94_976), fit(115_200), fit(115_201)) == (2, 2, 1)
+@pytest.fixture
+def facts_of_plans(artifact, ptx, monkeypatch):
+    """A stand-in for the GPU: what attend compiled is what is counted, by subject and metric."""
+    generated, kernel = artifact("generated"), artifact("kernel")
+
+    def count(registers, shared, warps=4):
+        found = {}
+
+        def attend(plan, compiled):
+            code = SimpleNamespace(asm={"ptx": ptx[plan.exit], "cubin": b"cubin"}, n_spills=0)
+            code.n_regs, code.metadata = registers, SimpleNamespace(shared=shared)
+            compiled.append(code)
+
+        def note(metric, value, *, unit, subject):
+            assert unit
+            found[subject, metric] = value
+
+        run = SimpleNamespace(count=note, profile=lambda *_, **__: None)
+        monkeypatch.setattr(generated, "attend", attend)
+        plans = {name: kernel.Plan(name, warps=warps) for name in ("none", "branch")}
+        generated.facts_of_the_code(run, plans, ())
+        return found
+
+    return count
 
 
-def test_the_facts_of_the_code_are_those_of_the_kernel_that_ran(artifact, ptx, monkeypatch):
-    """A stand-in for the GPU: what attend compiled is what is counted."""
-    generated, found = artifact("generated"), {}
+def test_the_facts_of_the_code_are_those_of_the_kernel_that_ran(facts_of_plans):
+    found = facts_of_plans(registers=255, shared=94_976)
+    assert found["none", "groups_under_way"] == 0
+    assert found["branch", "groups_under_way"] > 0
+    assert found["none", "registers"] == 255
+    assert found["none", "blocks_that_fit"] == 2
 
-    def attend(plan, compiled):
-        code = SimpleNamespace(asm={"ptx": ptx[plan], "cubin": b"cubin"}, n_regs=255, n_spills=0)
-        code.metadata = SimpleNamespace(shared=94_976)
-        compiled.append(code)
 
-    def count(metric, value, *, unit, subject):
-        assert unit
-        found[subject, metric] = value
-
-    run = SimpleNamespace(count=count, profile=lambda *_, **__: None)
-    monkeypatch.setattr(generated, "attend", attend)
-    generated.facts_of_the_code(run, {"a": "none", "b": "branch"}, ())
-    assert found["a", "groups_under_way"] == 0
-    assert found["b", "groups_under_way"] > 0
-    assert found["a", "blocks_that_fit"] == 2
+@pytest.mark.parametrize(
+    ("registers", "shared", "warps", "blocks"),
+    [
+        (32, 115_712, 8, 2),  # half of 228 KiB, the driver's share taken off
+        (32, 115_713, 8, 1),
+        (128, 94_976, 8, 2),
+        (147, 94_976, 8, 1),
+        (255, 94_976, 8, 1),
+        (255, 0, 4, 2),
+    ],
+)
+def test_blocks_fit_by_shared_memory_and_by_registers(
+    facts_of_plans, registers, shared, warps, blocks
+):
+    found = facts_of_plans(registers=registers, shared=shared, warps=warps)
+    assert found["none", "blocks_that_fit"] == blocks

@@ -150,6 +150,13 @@ def test_every_exponential_is_right_with_padding_and_an_empty_split(artifact, pr
     assert torch.allclose(lse.double(), sums, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["attend", "split_alone"])
+def test_a_scale_that_is_no_number_is_refused(artifact, problem, name):
+    plan = importlib.import_module("shared.splitk").Plan(block=16, stages=2, splits=2)
+    with pytest.raises(ValueError, match="sm_scale is None: pass a finite int or float"):
+        getattr(artifact("kernel"), name)(*problem._replace(sm_scale=None), plan=plan)
+
+
 def test_a_token_without_a_row_gives_zero_for_every_exponential(artifact, problem):
     kernel, splitk = artifact("kernel"), importlib.import_module("shared.splitk")
     empty = problem._replace(sparse_indices=torch.full_like(problem.sparse_indices, -1))
@@ -206,3 +213,19 @@ def test_changed_arithmetic_keeps_the_memory_of_the_study_kernel(code):
     for name in ("exp2", "exp", "polynomial", "near tail"):
         assert (found[name]["shared"], found[name]["copies"]) == (report, 72)
     assert found["no tail"]["copies"] == 64
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["long_scoreboard", "short_scoreboard", "barrier", "wait", "lg_throttle", "mio_throttle",
+     "math_pipe_throttle", "selected", "not_selected"],
+)  # fmt: skip
+def test_every_profiled_call_counts_what_a_warp_waits_for(artifact, monkeypatch, reason):
+    """Queues and the scheduler too, so that the reasons that are left are few."""
+    reproduce, asked = artifact("reproduce"), []
+    run = SimpleNamespace(tiny=False, profile=lambda _, __, counters, **___: asked.append(counters))
+    monkeypatch.setattr(reproduce, "split_alone", None)
+    reproduce.count(run)
+    assert len(asked) == 4
+    name = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+    assert all(counters.count(name) == 1 for counters in asked)

@@ -94,6 +94,13 @@ def test_a_single_split_is_refused(artifact):
         kernel.attend_to_last_row(*problem, plan=kernel.Plan(block=16, splits=1))
 
 
+def test_a_scale_that_is_no_number_is_refused(artifact):
+    kernel, dsa = artifact("kernel"), artifact("shared.dsa")
+    problem = dsa.problem(edges(), seed=5, pages=40)._replace(sm_scale=None)
+    with pytest.raises(ValueError, match="sm_scale is None: pass a finite int or float"):
+        kernel.attend_to_last_row(*problem, plan=kernel.Plan(block=16, splits=2))
+
+
 def test_a_loop_to_the_last_row_loads_as_the_study_kernel_does(ptx):
     """So that a difference in time is the loop's end and nothing else."""
     for opcode in ("cp.async.cg.shared", "cp.async.wait_group"):

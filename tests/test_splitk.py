@@ -211,6 +211,8 @@ def test_what_the_definition_refuses_the_kernel_refuses():
         splitk(*asked._replace(kpe_cache=asked.kpe_cache.mT.contiguous().mT), plan=Plan(block=16))
     with pytest.raises(ValueError, match="do not divide a list of 64"):
         splitk(*asked, plan=Plan(block=64, splits=8))
+    with pytest.raises(ValueError, match="sm_scale is None"):
+        splitk(*asked._replace(sm_scale=None), plan=Plan(block=16))
 
 
 COMPILE = """

@@ -15,6 +15,7 @@ from shared.splitk_code import blocks_that_fit, compile_plan
 
 KEY_ROWS = ("ckv", "kpe")
 INDEX_LIST = ("indices",)
+ROW_TILE = f"{{}}x{CKV}xbf16"  # of so many rows, as the compiler writes it
 
 
 class Facts(NamedTuple):
@@ -56,7 +57,7 @@ def facts_of(plan: Plan, limit: int | None = None) -> Facts:
         blocks=blocks,
         registers=registers,
         stack_bytes=stack,
-        buffers=buffers(kernel.asm["ttgir"], f"{plan.block}x{CKV}xbf16"),
+        buffers=buffers(kernel.asm["ttgir"], ROW_TILE.format(plan.block)),
         list_buffers=buffers(kernel.asm["ttgir"], f"{plan.block}xi32"),
         wait_depth=ptx.wait_depth(code),
         rows_narrowest=min(widths["rows"]),

@@ -1,11 +1,17 @@
 """Examines the code of every plan, without starting it: what is copied how, and what it takes."""
 
-from compiled import Facts, facts_of, loads_in_flight
+from dataclasses import replace
+
+import ptx
+from compiled import ROW_TILE, Facts, buffers, facts_of, loads_in_flight
+from control import compile_computed
 from plans import ONE_BUFFER, REGISTERS, one_wave, report, stopped, swept
 from shared.splitk import Plan
 from shared.splitk_code import compile_plan, of_each
 
 from warplog import profile
+
+CONTROL_STAGES = (3, 4, 5)
 
 
 def examine(run):
@@ -22,6 +28,25 @@ def examine(run):
         counters = ["sass:LDGSTS.E.BYPASS.128", "sass:LDGSTS.E", "sass:LDG.E", "sass:HMMA"]
         run.profile("study kernel", code=code.asm["cubin"], counters=counters, masks=masks)
     examine_stops(run)
+    examine_control(run)
+
+
+# region: control
+def examine_control(run):
+    """Record the buffers of the same loop where the list is not read, at the stages of the study's."""
+    for stages in CONTROL_STAGES:
+        plan = replace(ONE_BUFFER, stages=stages)
+        code = compile_computed(plan)
+        for metric, value, unit in (
+            ("buffers", buffers(code.asm["ttgir"], ROW_TILE.format(plan.block)), "buffers"),
+            ("wait_depth", ptx.wait_depth(code.asm["ptx"]), "groups"),
+            ("shared_bytes", code.metadata.shared, "B"),
+        ):
+            sizes = {"block": plan.block, "stages": stages, "masks": plan.masks}
+            run.count(metric, value, unit=unit, subject="computed rows", **sizes)
+
+
+# endregion
 
 
 def examine_stops(run):

@@ -46,7 +46,7 @@ def start(
     Raises ValueError for tensors that the study kernel cannot take, and for a single split, whose
     program would write the answer itself.
     """
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
     tokens, width = sparse_indices.shape
     check_plan(plan, width)
     if plan.splits < 2:

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from cases import Case, Machine, Size, draw
-from dispatcher import Dispatcher, bits
+from dispatcher import Dispatcher
 from faults import Fault, make
 from kernel import SplitK, outputs_for
+from memory import bits
 from shared.dsa import SM_SCALE
 from shared.splitk import Plan
 from torch import Tensor

@@ -1,20 +1,28 @@
 """Calls of the study kernel, on a machine that is real or simulated, with room around their tensors."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from kernel import Load, outputs_for
 from shared.dsa import PAGE, SM_SCALE, Problem, problem, reference, wrong_elements
+from shared.splitk import Plan
 from torch import Tensor
 
 SCALES = (SM_SCALE, SM_SCALE / 2)
 
 
+Start = Callable[[Plan, Sequence[Tensor], float, Sequence[Tensor]], None]
+
+
 class Machine(NamedTuple):
-    """A driver, real or simulated, and what loads kernels for it."""
+    """A driver, real or simulated, what loads kernels for it, and what starts them by another way:
+    a plan's, for inputs and outputs, scale and scratch memory.
+    """
 
     driver: Any
     load: Load
+    start: Start
 
 
 class Size(NamedTuple):

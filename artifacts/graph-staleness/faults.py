@@ -4,16 +4,17 @@ Every case is carved out of larger memory, and the first call's memory stays ali
 that is told too little reads and writes where it may, and the process lives to count it.
 """
 
-import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from cases import SCALES, Case, Machine, Size, draw
-from dispatcher import Dispatcher, Entry, addresses_of, bits
+from dispatcher import Dispatcher, Entry
 from graph import StaleGraph, Values
 from kernel import SplitK
+from memory import addresses_of, bits
+from shared.dsa import LOG2_E
 from shared.splitk import Plan
 from torch import Tensor
 
@@ -24,6 +25,7 @@ CHECK_NAMES = {
     "audit": "audit",
     "plain_audit": "audit without poison",
     "shadow": "shadow",
+    "other_shadow": "shadow by Triton",
 }
 CHECKS = tuple(CHECK_NAMES)
 
@@ -33,7 +35,7 @@ class Fault:
     """What is wrong: parameters never patched, as (node, name), or what the key leaves out.
 
     `second` changes the second call's size; `scratch` gives it other scratch memory than the first;
-    `scale` gives it another scalar.
+    `scale` gives it another scalar; `operation` is what has the list of values.
     """
 
     subject: str
@@ -44,6 +46,17 @@ class Fault:
     second: Callable[[Size], Size] = lambda size: size
     scratch: bool = True
     scale: bool = True
+    operation: type[SplitK] = SplitK
+
+
+class Unscaled(SplitK):
+    """Has a list of values that is wrong for every launch alike: its scale is not in base 2."""
+
+    def values(
+        self, addresses: Sequence[int], scalars: Sequence[float], scratch: Sequence[int]
+    ) -> Values:
+        """Return the values of a scale that is too small by log2 e."""
+        return super().values(addresses, [scalars[0] / LOG2_E], scratch)
 
 
 # region: broken
@@ -67,7 +80,12 @@ class Broken(Dispatcher):
         if self.poisons:
             super()._poison(entry)
 
-    def _key(self, tensors: Sequence[Tensor], stream: int) -> Hashable:
+    def _key(
+        self,
+        tensors: Sequence[Tensor],
+        scalars: Sequence[float],  # noqa: ARG002 - the one scalar is no integer
+        stream: int,
+    ) -> Hashable:
         """Return the key without what the fault leaves out."""
         tokens, width = tensors[4].shape
         known = {"tokens": tokens, "width": width}
@@ -113,6 +131,7 @@ def faults(names: dict[str, list[tuple[str, list[str]]]]) -> Iterator[Fault]:
                     scratch=False, scale=False)  # fmt: skip
         for subject, missing, change in SHAPES:
             yield Fault(subject, "key", reduction, missing=missing, second=change, scratch=False)
+        yield Fault("scale", "list", reduction, operation=Unscaled)
 
 
 SHAPES: tuple[tuple[str, str, Callable[[Size], Size]], ...] = (
@@ -133,7 +152,10 @@ def examine(
     machine: Machine, plan: Plan, fault: Fault, size: Size, seed: int, device: torch.device
 ) -> dict[str, int]:
     """Make two calls with a broken dispatcher, and again with each check on; return what was found."""
-    operation = SplitK(plan, machine.load)
+    operation = fault.operation(plan, machine.load)
+
+    def other(tensors: Sequence[Tensor], scalars: Sequence[float]) -> None:
+        machine.start(plan, tensors, scalars[0], operation.scratch(tensors))
 
     def calls() -> tuple[Case, Case]:
         scale = SCALES[1] if fault.scale else SCALES[0]
@@ -158,6 +180,7 @@ def examine(
         ("audit", {"audit_every": 1}),
         ("plain_audit", {"audit_every": 1}),
         ("shadow", {"shadow_every": 1}),
+        ("other_shadow", {"shadow_every": 1, "launcher": other}),
     ):
         broken = make(machine, operation, fault, **options)
         broken.poisons = check == "audit"
@@ -197,51 +220,3 @@ def raises(broken: Broken, first: Case, second: Case) -> bool:
     except StaleGraph:
         return True
     return False
-
-
-def parameters_read(run: Any, operation: SplitK, reduction: str, case: Case) -> None:
-    """Count the parameters of each compiled kernel, and those that its code reads at all."""
-    for step, loaded in zip(
-        operation.steps(case.tensors), operation.kept(case.tensors), strict=False
-    ):
-        read = set(re.findall(r"ld\.param\.\w+[^\[]*\[(\w+)", loaded.kept.asm["ptx"]))
-        where = {"subject": step.name, "unit": "parameters", "reduction": reduction}
-        run.count("parameters", len(step.layout.names), **where)
-        run.count("parameters_read", len(read), **where)
-
-
-def table(run: Any, machine: Machine, plans: dict[str, Plan], size: Size) -> None:
-    """Record a row for every fault."""
-    case = draw(size, run.seed, SCALES[0], run.device)
-    if run.on_gpu:
-        for name, plan in plans.items():
-            parameters_read(run, SplitK(plan, machine.load), name, case)
-    names = {name: parameters(machine, plan, case) for name, plan in plans.items()}
-    rows: list[tuple[Fault, dict[str, int]]] = []
-    for fault in faults(names):
-        found = examine(machine, plans[fault.reduction], fault, size, run.seed, run.device)
-        where = {"node": fault.node, "reduction": fault.reduction}
-        for metric, value in found.items():
-            unit = "calls" if metric.startswith("caught") else "elements"
-            run.count(metric, value, unit=unit, subject=fault.subject, **where)
-        rows.append((fault, found))
-    totals(run, rows)
-
-
-def totals(run: Any, rows: list[tuple[Fault, dict[str, int]]]) -> None:
-    """Count the faults by what they do, and those of each kind that each check misses.
-
-    "wrong" has a wrong output; "elsewhere" a right one, and wrote into memory that is not the call's;
-    "hidden" neither, this time.
-    """
-    kinds: dict[str, list[dict[str, int]]] = {"wrong": [], "elsewhere": [], "hidden": []}
-    for fault, found in rows:
-        if fault.subject == "nothing":
-            continue
-        harmless = "elsewhere" if found["corrupted_elements"] else "hidden"
-        kinds["wrong" if found["wrong_elements"] else harmless].append(found)
-    for kind, members in kinds.items():
-        run.count("faults", len(members), unit="faults", subject="table", kind=kind)
-        for check in CHECKS:
-            missed = sum(not found[f"caught_by_{check}"] for found in members)
-            run.count("missed", missed, unit="faults", subject=CHECK_NAMES[check], kind=kind)

@@ -12,7 +12,7 @@ import torch
 from graph import Step, Values
 from parameters import Layout
 from shared import splitk as study
-from shared.dsa import CKV, HEADS, KPE, LOG2_E, check
+from shared.dsa import CKV, HEADS, KPE, LOG2_E, SM_SCALE, check
 from shared.splitk import OPERAND, SLICE, STOPS, Plan, check_plan
 from torch import Tensor
 
@@ -72,7 +72,9 @@ def check_device(where: torch.device) -> None:
 class SplitK:
     """The operation of `shared.splitk` for a dispatcher; tensors are INPUTS and then OUTPUTS."""
 
+    tensors = len(INPUTS) + len(OUTPUTS)
     outputs = len(OUTPUTS)
+    scalars = 1
 
     def __init__(self, plan: Plan, load: Load = load_compiled) -> None:
         """`load` makes a driver's handle of a Triton kernel."""
@@ -82,9 +84,11 @@ class SplitK:
         self._load = load
         self._loaded = functools.cache(self._load_both)
 
-    def steps(self, tensors: Sequence[Tensor]) -> tuple[Step, ...]:
-        """Check the tensors, then return the kernels for them."""
-        check(*tensors)
+    def steps(
+        self, tensors: Sequence[Tensor], scalars: Sequence[float] = (SM_SCALE,)
+    ) -> tuple[Step, ...]:
+        """Check the tensors and the scale, then return the kernels for them."""
+        check(*tensors, sm_scale=scalars[0])
         tokens, width = tensors[4].shape
         check_plan(self.plan, width)
         grids = (tokens, self.plan.splits, 1), (tokens * HEADS, CKV // SLICE, 1)

@@ -9,12 +9,14 @@ from typing import Any
 
 import torch
 from cases import Machine
-from dispatcher import Dispatcher, addresses_of, torch_stream
+from dispatcher import Dispatcher
 from graph import Launch, PatchedGraph, check
 from kernel import SplitK, outputs_for
+from memory import addresses_of
 from shared import splitk as study
 from shared.dsa import CKV, HEADS, KPE, LOG2_E
 from shared.splitk import OPERAND, SLICE, STOPS, Plan, splitk
+from streams import torch_stream
 from torch import Tensor
 
 Outputs = Sequence[Tensor]

@@ -10,11 +10,11 @@ from statistics import median
 
 import addresses
 import clock
-import faults
+import fault_table
 import torch
 from cases import Machine, Size
 from parts import host_only_ways
-from paths import ways
+from paths import start_by_triton, ways
 from shared.dsa import problem, reference
 from shared.dsa_lists import uniform
 from shared.splitk import Plan, splitk
@@ -30,7 +30,7 @@ def reproduce(run):
     tiny = {name: Plan(block=16, splits=2, reduction=name) for name in NODES}
     plans = tiny if run.tiny else full
     size = Size(2, 64, 4) if run.tiny else Size(4, 1024, 64)
-    faults.table(run, machine, plans, size)
+    fault_table.record(run, machine, plans, size)
     for calls in run.sizes(full=[100], tiny=[6]):
         addresses.forgotten_output(run, machine, plans["kernel"], size, calls)
         if run.on_gpu:
@@ -53,11 +53,11 @@ def the_machine(run):
         from kernel import load_compiled
 
         torch.cuda.current_stream().synchronize()  # makes torch's context current
-        return Machine(driver, load_compiled)
-    from simulation import Simulation, loader
+        return Machine(driver, load_compiled, start_by_triton)
+    from simulation import Simulation, loader, start_twins
 
     simulation = Simulation()
-    return Machine(simulation, loader(simulation))
+    return Machine(simulation, loader(simulation), start_twins)
 
 
 def drawn(run, tokens, seed):

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from kernel import REDUCE_TYPES, SPLIT_TYPES, Loaded
 from parameters import Layout, read
-from shared.dsa import CKV, HEADS, KPE
+from shared.dsa import CKV, HEADS, KPE, LOG2_E
+from shared.splitk import Plan
 from torch import Tensor
 
 Body = Callable[[tuple[int, int, int], Sequence[int | float]], None]
@@ -173,6 +174,20 @@ def loader(simulation: Simulation) -> Callable[..., Loaded]:
         return Loaded(simulation.add(signature, body), 0, warps, dict(signature), None)
 
     return load
+
+
+def start_twins(
+    plan: Plan, tensors: Sequence[Tensor], scale: float, scratch: Sequence[Tensor]
+) -> None:
+    """Run the twins of a plan's kernels as Triton's launcher would: from tensors, by no list of values."""
+    inputs, outputs, partials = ([each.data_ptr() for each in group]
+                                 for group in (tensors[:5], tensors[5:], scratch))  # fmt: skip
+    grid, last = (len(tensors[0]), plan.splits, 1), plan.reduction == "last"
+    scale = ctypes.c_float(scale * LOG2_E).value
+    split = split_twin(tensors[4].shape[1], plan.splits, last=last)
+    split(grid, (*inputs, *partials[:2], *outputs, partials[2], scale))
+    if not last:
+        reduce_twin(plan.splits)((grid[0] * HEADS, 1, 1), (*partials[:2], *outputs))
 
 
 def split_twin(width: int, splits: int, *, last: bool) -> Body:

@@ -3,9 +3,8 @@
 import re
 
 from kernel import Plan, attend
+from shared.splitk_code import blocks_that_fit
 
-KIBIBYTES_OF_A_MULTIPROCESSOR = 227
-RESERVED_BYTES = 1024
 PTX = ("ptx:cp.async.cg", "ptx:cp.async.ca", "ptx:ld.global.v4")
 SASS = ("sass:LDGSTS.E.BYPASS.128", "sass:LDG.E.128")
 _WAIT = re.compile(r"cp\.async\.wait_group\s+(\d+)")
@@ -14,11 +13,6 @@ _WAIT = re.compile(r"cp\.async\.wait_group\s+(\d+)")
 def waits(ptx: str) -> list[int]:
     """Return how many groups of copies each wait leaves under way, in the order of the code."""
     return [int(number) for number in _WAIT.findall(ptx)]
-
-
-def blocks_by_shared(shared: int) -> int:
-    """Return how many blocks of so many bytes of shared memory one multiprocessor holds."""
-    return KIBIBYTES_OF_A_MULTIPROCESSOR * 1024 // (shared + RESERVED_BYTES)
 
 
 # region: facts of the code
@@ -41,7 +35,8 @@ def facts_of_the_code(run, plans: dict[str, Plan], problem) -> None:
         run.count("registers", code.n_regs, unit="registers", subject=subject)
         run.count("spills", code.n_spills, unit="registers", subject=subject)
         run.count("shared_memory", shared, unit="B", subject=subject)
-        run.count("blocks_that_fit", blocks_by_shared(shared), unit="blocks", subject=subject)
+        blocks = blocks_that_fit(shared, code.n_regs, plan.warps)
+        run.count("blocks_that_fit", blocks, unit="blocks", subject=subject)
 
 
 # endregion

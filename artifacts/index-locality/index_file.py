@@ -3,8 +3,10 @@
 The rule kept here: nothing in the file is run. torch loads weights only, numpy no pickled objects.
 """
 
+import math
 import pickle
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor
 
 TORCH, NUMPY = (".pt", ".pth"), (".npy", ".npz")
+PLACES_AT_MOST = 2**28  # two GiB as int64, and several times that while the report is made
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
 
@@ -29,6 +32,7 @@ def read_indices(path: Path, name: str | None = None) -> Tensor:
     if isinstance(found, np.ndarray):
         if found.dtype.kind not in "iu" or found.dtype.name in ("uint16", "uint32", "uint64"):
             raise Unusable(f"{path}: holds {found.dtype}: save it as int32 or int64")
+        _check_size(found.shape, str(path))
         found = torch.from_numpy(found.astype(np.int64))
     if not isinstance(found, Tensor):
         raise Unusable(f"{path}: holds a {type(found).__name__}: save the tensor alone")
@@ -37,6 +41,14 @@ def read_indices(path: Path, name: str | None = None) -> Tensor:
 
 def checked(indices: Tensor, where: str) -> Tensor:
     """Return the table as int64 on the host, or raise Unusable."""
+    if indices.is_nested:
+        remedy = "save torch.nested.to_padded_tensor(indices, -1)"
+        raise Unusable(f"{where}: is a nested tensor of {indices.size(0)} lists: {remedy}")
+    if indices.is_meta:
+        shape = list(indices.shape)
+        raise Unusable(
+            f"{where}: has shape {shape} on device meta, without values: save the values"
+        )
     if indices.layout is not torch.strided:
         raise Unusable(f"{where}: is {indices.layout}: save indices.to_dense()")
     if indices.dtype not in INTEGERS:
@@ -48,6 +60,7 @@ def checked(indices: Tensor, where: str) -> Tensor:
         raise Unusable(f"{where}: has shape {shape}, not [tokens, places]: save {remedy}")
     if not indices.numel():
         raise Unusable(f"{where}: has shape {shape}: save at least one token with one place")
+    _check_size(shape, where)
     found = indices.cpu().long()
     if int(found.min()) < -1:
         token, place = (found < -1).nonzero()[0].tolist()
@@ -55,6 +68,13 @@ def checked(indices: Tensor, where: str) -> Tensor:
         problem = f"{where}: token {token}, place {place} holds {value}"
         raise Unusable(f"{problem}: a row is 0 or more; write -1 for padding")
     return found
+
+
+def _check_size(shape: Sequence[int], where: str) -> None:
+    """Raise Unusable for more places than a report can be made of; a view may have them in a small file."""
+    if math.prod(shape) > PLACES_AT_MOST:
+        problem = f"{where}: has shape {list(shape)}, {math.prod(shape)} places"
+        raise Unusable(f"{problem}: save some of the tokens, {PLACES_AT_MOST} places or fewer")
 
 
 def _content(path: Path) -> Any:
@@ -73,6 +93,9 @@ def _content(path: Path) -> Any:
     except pickle.UnpicklingError:
         problem = f"{path}: holds more than tensors, or was not written by torch"
         raise Unusable(f"{problem}: save the tensor alone, torch.save(indices, FILE)") from None
+    except MemoryError:
+        problem = f"{path}: claims more memory than there is, in {path.stat().st_size} bytes"
+        raise Unusable(f"{problem}: save the integers anew, or fewer tokens") from None
     except (EOFError, KeyError, OSError, RuntimeError, ValueError, zipfile.BadZipFile):
         writer = "torch.save" if path.suffix in TORCH else "numpy.save"
         problem = f"{path}: was not written by {writer}, holds objects, or is cut short"

@@ -167,7 +167,7 @@ def attend(
 
     The compiled kernel of the splits is put into `compiled`, where it is given.
     """
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
     tokens, width = sparse_indices.shape
     check_plan(plan, width)
     options = {"device": q_nope.device, "dtype": torch.float32}

@@ -16,6 +16,7 @@ from index_file import Unusable, read_indices
 from torch import Tensor
 
 PAGE, SPLITS = 64, 8
+PAGE_AT_MOST, SPLITS_AT_MOST = 2**31 - 1, 2**16 - 1
 DESCRIPTION = "Say what index lists look like: rows, padding, order, pages, sharing, idle splits."
 
 
@@ -115,6 +116,10 @@ def check_cut(places: int, page: int, splits: int) -> None:
     """Raise Unusable unless a list can be cut so."""
     if page < 1:
         raise Unusable(f"--page {page}: use 1 row a page or more")
+    if page > PAGE_AT_MOST:
+        raise Unusable(f"--page {page}: use {PAGE_AT_MOST} rows a page or fewer")
+    if splits > SPLITS_AT_MOST:
+        raise Unusable(f"--splits {splits}: use {SPLITS_AT_MOST} splits or fewer")
     if splits < 1 or places % splits:
         near = max(n for n in range(1, max(1, min(splits, places)) + 1) if places % n == 0)
         raise Unusable(f"--splits {splits}: does not divide {places} places; {near} does")
@@ -144,9 +149,16 @@ def _spread(values: Sequence[int]) -> str:
     """Return the least, the median and the most."""
     if not values:
         return "none"
-    ordered = torch.tensor(values).sort().values.double()
-    middle = ordered.quantile(0.5).item()
-    return f"{int(ordered[0])} / {middle:g} / {int(ordered[-1])}"
+    return f"{min(values)} / {median(values):g} / {max(values)}"
+
+
+def median(values: Sequence[int]) -> float:
+    """Return the middle of so many values as there may be, or the mean of the two middle ones; 0 of none."""
+    if not values:
+        return 0.0
+    ordered = torch.tensor(values).sort().values
+    last = len(values) - 1
+    return (int(ordered[last // 2]) + int(ordered[len(values) // 2])) / 2
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -8,11 +8,10 @@ plain PyTorch, for its spread from process to process.
 from dataclasses import replace
 from functools import partial
 
-import torch
 from eager import eager
 from generated import facts_of_the_code
 from kernel import Plan, attend
-from locality import SPLITS, facts_of
+from locality import SPLITS, facts_of, median
 from shared.dsa import PAGES, WIDTH, problem, reference, work
 from shared.dsa_lists import (
     CONTEST,
@@ -136,10 +135,6 @@ def record_facts(run, facts, subject, **workload):
     count("different_rows", facts.unique_rows, unit="rows")
     count("sharing", facts.sharing, unit="lists a row")
     count("padding_splits", sum(facts.padding_splits) / cut, unit="fraction")
-
-
-def median(values: list[int]) -> float:
-    return float(torch.tensor(values, dtype=torch.float64).quantile(0.5)) if values else 0.0
 
 
 def public_lists(run):

@@ -110,7 +110,7 @@ def attend(
     tail: str = "whole",
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16]; ValueError for what it cannot take."""
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
     tokens, width = sparse_indices.shape
     check_plan(plan, width)
     options = {"device": q_nope.device, "dtype": torch.float32}
@@ -143,7 +143,7 @@ def split_alone(
     """Start the study kernel without its reduction, for counters: fp32 [T, splits, 16, 512] and
     [T, splits, 16]. `plan` has two splits or more.
     """
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
     tokens, width = sparse_indices.shape
     check_plan(plan, width)
     options = {"device": q_nope.device, "dtype": torch.float32}

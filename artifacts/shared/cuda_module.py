@@ -87,17 +87,24 @@ def check(result: tuple[Any, ...]) -> Any:
     return values[0] if values else None
 
 
-@functools.cache
 def function(source: Path, entry: str, shared: int = 0, cluster: int = 1, **defines: object) -> Any:
-    """Build and load the kernel `entry` of a .cu file for the current GPU, once a process.
+    """Build and load the kernel `entry` of a .cu file for torch's current GPU, once a process and GPU.
 
     `shared` is the dynamic shared memory that a launch will ask for, in bytes; `cluster` the blocks
     of a cluster, of which more than 8 need the kernel's leave.
     """
+    return _function(torch.cuda.current_device(), source, entry, shared, cluster, **defines)
+
+
+@functools.cache
+def _function(
+    device: int, source: Path, entry: str, shared: int, cluster: int, **defines: object
+) -> Any:
+    """Build and load a kernel for GPU number `device`."""
     from cuda.bindings import driver
 
-    major, minor = torch.cuda.get_device_capability()
-    torch.cuda.current_stream().synchronize()  # makes torch's context current
+    major, minor = torch.cuda.get_device_capability(device)
+    make_current(device)
     arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
     code = compile_source(source, arch, "cubin", **defines)
     loaded = check(driver.cuModuleGetFunction(check(driver.cuModuleLoadData(code)), entry.encode()))
@@ -111,6 +118,24 @@ def function(source: Path, entry: str, shared: int = 0, cluster: int = 1, **defi
     return loaded
 
 
+def make_current(device: int) -> None:
+    """Make torch's context of GPU number `device` current in this thread: a new thread has none."""
+    from cuda.bindings import driver
+
+    wanted = _context(device)
+    if int(check(driver.cuCtxGetCurrent())) != int(wanted):
+        check(driver.cuCtxSetCurrent(wanted))
+
+
+@functools.cache
+def _context(device: int) -> Any:
+    """Return the primary context of a GPU, which is torch's; it is kept to the end of the process."""
+    from cuda.bindings import driver
+
+    torch.cuda.init()
+    return check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(device))))
+
+
 class Arguments:
     """Kernel arguments, packed as the driver wants them; must outlive the launch call."""
 
@@ -120,6 +145,7 @@ class Arguments:
         Raises ValueError for an integer that does not fit.
         """
         self.values = [_packed(value) for value in values]
+        self.devices = {value.get_device() for value in values if isinstance(value, Tensor)}
         self.addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, self.values))
 
     @property
@@ -142,9 +168,15 @@ def launch(
     kernel: Any, grid: tuple[int, int], block: int, shared: int, arguments: Arguments,
     cluster: int = 1,
 ) -> None:  # fmt: skip
-    """Start a grid of (x, y) blocks on torch's current stream; clusters lie along x."""
+    """Start a grid of (x, y) blocks on torch's current stream; clusters lie along x.
+
+    Raises ValueError for a tensor that is not on torch's current GPU, before anything is started.
+    """
     from cuda.bindings import driver
 
+    device = torch.cuda.current_device()
+    _check_devices(arguments.devices, device)
+    make_current(device)
     stream = torch.cuda.current_stream().cuda_stream
     if cluster == 1:
         check(
@@ -164,3 +196,14 @@ def launch(
     attribute.value = value
     config.attrs, config.numAttrs = [attribute], 1
     check(driver.cuLaunchKernelEx(config, kernel, arguments.pointer, 0))
+
+
+def _check_devices(found: set[int], device: int) -> None:
+    """Raise ValueError unless all tensors are on GPU number `device`; a tensor of the CPU counts as -1."""
+    for other in found - {device}:
+        if other < 0:
+            raise ValueError(f"a tensor is on the CPU: move it to cuda:{device}")
+        raise ValueError(
+            f"a tensor is on cuda:{other} and torch's current GPU is cuda:{device}: "
+            f"move it, or launch inside torch.cuda.device({other})"
+        )

@@ -19,6 +19,8 @@ key of 512 + 64 numbers, and its first 512 are the value as well:
 | lse | [T, 16] | fp32, base 2 |
 
 A token without any row gives output 0 and lse -inf. A row that is listed twice counts twice.
+The definition has no lower bound: no token gives empty outputs, and a list of no places has no row.
+Kernels need one token and one place at least, and `check` refuses less.
 """
 
 import math
@@ -37,6 +39,7 @@ ROW_BYTES = 2 * (CKV + KPE)
 ROW_OPERATIONS = HEADS * (2 * (CKV + KPE) + 2 * CKV)
 ERROR_AT_MOST = 5e-3
 ELEMENT_AT_MOST = 1e-2
+SCALE_BELOW = 2**127  # float32 holds it in base 2, too
 
 _TOKENS_AT_ONCE = 16
 
@@ -79,7 +82,8 @@ def reference(
     sm_scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Return output [T, 16, 512] and lse [T, 16], both float64: the definition, in the plainest steps."""
-    outputs, sums = [], []
+    options = {"dtype": torch.float64, "device": q_nope.device}
+    outputs, sums = [torch.empty((0, HEADS, CKV), **options)], [torch.empty((0, HEADS), **options)]
     for first in range(0, len(sparse_indices), _TOKENS_AT_ONCE):
         part = slice(first, first + _TOKENS_AT_ONCE)
         listed = sparse_indices[part].long()
@@ -127,16 +131,19 @@ def check(
     *outputs: Tensor,
     width: int | None = None,
     indices: bool = False,
+    sm_scale: float = SM_SCALE,
 ) -> None:
     """Raise ValueError, naming tensor, value and remedy, unless a kernel can take these tensors.
 
     `outputs` are output and lse, where the caller has made them; `width` is the only width of the
-    list that the kernel takes; `indices` also looks at every index, which waits for the GPU.
+    list that the kernel takes; `indices` also looks at every index, which waits for the GPU;
+    `sm_scale` is that of the call.
     """
     tokens, pages = _rows("q_nope", q_nope), _rows("ckv_cache", ckv_cache)
     if tokens == 0:
         raise ValueError("q_nope has no token: skip the call when T = 0")
     _rows("sparse_indices", sparse_indices)
+    _check_scale(sm_scale)
     bf16, listed = torch.bfloat16, sparse_indices.shape[-1] if width is None else width
     rules = [
         ("q_nope", q_nope, (tokens, HEADS, CKV), bf16),
@@ -149,7 +156,9 @@ def check(
     rules += [(name, tensor, *rule) for (name, *rule), tensor in zip(made, outputs, strict=False)]
     for name, tensor, shape, dtype in rules:
         _check_tensor(name, tensor, shape, dtype, q_nope.device)
-    if indices and sparse_indices.numel():
+    if sparse_indices.shape[1] == 0:
+        raise ValueError("sparse_indices lists 0 places: widen it, with -1 where there is no row")
+    if indices:
         low, high = int(sparse_indices.min()), int(sparse_indices.max())
         if low < -1 or high >= pages * PAGE:
             outside = low if low < -1 else high
@@ -163,6 +172,13 @@ def _rows(name: str, tensor: Tensor) -> int:
     if not isinstance(tensor, Tensor) or tensor.ndim == 0:
         raise ValueError(f"{name} is {tensor!r}: pass a tensor with dimensions")
     return len(tensor)
+
+
+def _check_scale(sm_scale: object) -> None:
+    """Raise ValueError unless the scale is a number that a kernel can be given."""
+    number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
+    if not number or not abs(sm_scale) < SCALE_BELOW:
+        raise ValueError(f"sm_scale is {sm_scale!r}: pass a finite int or float below 2**127")
 
 
 def _check_tensor(

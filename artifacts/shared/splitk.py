@@ -159,7 +159,7 @@ def splitk(
     plan: Plan = Plan(),
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16]; ValueError for what it cannot take."""
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
     tokens, width = sparse_indices.shape
     check_plan(plan, width)
     options = {"device": q_nope.device, "dtype": torch.float32}

@@ -75,7 +75,7 @@ def attend_to_last_row(
 
     Of `plan`, block, stages, splits (2 or more) and warps count.
     """
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
     tokens, width = sparse_indices.shape
     check_plan(plan, width)
     if plan.splits < 2:

@@ -141,13 +141,14 @@ def decode(
     is for `marks`.
     Raises ValueError for tensors that it cannot take (see `shared.dsa.check`), before any launch.
     """
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, width=WIDTH, indices=debug)
+    listed = (q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
+    check(*listed, width=WIDTH, indices=debug, sm_scale=sm_scale)
     check_device(q_nope.device)
     tokens = len(q_nope)
     output = torch.empty_like(q_nope) if output is None else output
     if lse is None:
         lse = torch.empty((tokens, HEADS), dtype=torch.float32, device=q_nope.device)
-    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, output, lse, width=WIDTH)
+    check(*listed, output, lse, width=WIDTH)
     plan = plan or plan_for(tokens)
     groups = plan.groups if plan.groups > 1 else 0
     partial = torch.empty((tokens, groups, HEADS, CKV), dtype=torch.float32, device=q_nope.device)
