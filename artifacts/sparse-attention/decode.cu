@@ -41,6 +41,7 @@ constexpr u32 FOUND_PITCH = 2 * CKV + 16;               // bytes: eight rows sta
 static_assert(SPLITS % CLUSTER == 0 && WIDTH % SPLITS == 0, "whole clusters, whole shares");
 static_assert(SHARE >= 8 && (SHARE % GRANULE == 0 || SHARE < GRANULE), "shares are whole granules");
 static_assert(TILE == 32 || TILE == 64, "the matrix unit takes 64 rows");
+static_assert(HEADS * FOUND_PITCH <= CHUNKS * HEADS * SWIZZLED, "outputs take the place of the queries");
 static_assert(SPANS >= 1, "a thread weighs at least four columns");
 static_assert(GROUPS == 1 || CLUSTER > 1, "the blocks of a token are clusters, or one");
 
@@ -357,12 +358,12 @@ struct Weighed {
 };
 
 // region: send
-// Put the outputs of this block side by side in shared memory, as bf16 [16][512 + 8], multiplied by `by`; and what
+// Put the outputs of this block side by side where the queries were, which are no longer needed, as bf16 [16][512 + 8], multiplied by `by`; and what
 // each warp has of the sums.
 __device__ inline void lay_out(Own &own, Shared &shared, const float (&by)[4]) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const u32 head = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
-    const u32 to = address(shared.ring) + head * FOUND_PITCH + column * 2;
+    const u32 to = address(shared.queries) + head * FOUND_PITCH + column * 2;
 #pragma unroll
     for (u32 chunk = 0; chunk < VALUES; ++chunk) {
         float(&found)[8] = own.found[chunk];
@@ -404,7 +405,7 @@ __device__ inline void send(const Shared &shared, u32 rank) {
     constexpr u32 PIECES = 2 * SLICE / 16, ALL = CLUSTER * PIECES;  // of 16 bytes, of a head: for a block, for all
     const u32 piece = threadIdx.x % ALL, other = piece / PIECES, barrier = barrier_of(other);
     const u32 to = in_block(address(&shared.received[rank][0][piece % PIECES * 16]), other);
-    const char *const from = shared.ring[0][0][0] + piece * 16;
+    const char *const from = shared.queries[0][0] + piece * 16;
 #pragma unroll
     for (u32 head = threadIdx.x / ALL; head < HEADS; head += THREADS / ALL) {
         const uint4 words = *(const uint4 *)(from + head * FOUND_PITCH);
@@ -412,25 +413,27 @@ __device__ inline void send(const Shared &shared, u32 rank) {
                      :: "r"(to + head * 2 * SLICE), "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w), "r"(barrier)
                      : "memory");
     }
-    for (u32 pair = threadIdx.x; pair < CLUSTER * HEADS; pair += THREADS) {
-        const float2 sums = sums_of(shared, pair % HEADS);
+    const float2 sums = sums_of(shared, threadIdx.x % HEADS);
+#pragma unroll
+    for (u32 pair = threadIdx.x; pair < CLUSTER * HEADS; pair += THREADS)
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
                      :: "r"(in_block(address(&shared.sums[rank][pair % HEADS]), pair / HEADS)), "r"(__float_as_uint(sums.x)),
                         "r"(__float_as_uint(sums.y)), "r"(barrier_of(pair / HEADS)) : "memory");
-    }
 }
 // endregion
 
 // region: cluster
 // Weigh what the blocks of the cluster found: columns of one head.
 __device__ inline void weigh_cluster(Weighed &all, const Shared &shared, u32 head, u32 first) {
+    float2 each[CLUSTER];
 #pragma unroll
-    for (u32 nth = 0; nth < CLUSTER; ++nth) all.sums.x = fmaxf(all.sums.x, shared.sums[nth][head].x);
-#pragma unroll 4
+    for (u32 nth = 0; nth < CLUSTER; ++nth) each[nth] = shared.sums[nth][head];
+#pragma unroll
+    for (u32 nth = 0; nth < CLUSTER; ++nth) all.sums.x = fmaxf(all.sums.x, each[nth].x);
+#pragma unroll
     for (u32 nth = 0; nth < CLUSTER; ++nth) {
-        const float2 sums = shared.sums[nth][head];
-        const float weight = power(sums.x - zero_if_empty(all.sums.x));
-        all.sums.y += sums.y * weight;
+        const float weight = power(each[nth].x - zero_if_empty(all.sums.x));
+        all.sums.y += each[nth].y * weight;
 #pragma unroll
         for (u32 span = 0; span < SPANS; ++span) {
             const u32 *const words = (const u32 *)(shared.received[nth][head] + (first + span * SHARERS * COLUMNS) * 2);
@@ -560,11 +563,11 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
     else wait_for(address(&shared.asked), 0);  // nothing is under way when a block ends
     MARK(5);
     lay_out_sums(own, shared);
-    meet();  // the ring is free, the sums are there
     const u32 head = threadIdx.x / SHARERS, own_first = threadIdx.x % SHARERS * COLUMNS;
     const u64 place = (u64)token * HEADS + head, row = (u64)token * GROUPS * HEADS + head;
     if (CLUSTER == 1) {
         float by[4];
+        meet();  // the sums are there
 #pragma unroll
         for (u32 nth = 0; nth < 4; ++nth) {
             const float2 sums = sums_of(shared, threadIdx.x % 4 * 2 + nth / 2 * 8 + nth % 2);
@@ -574,7 +577,7 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
         meet();
         for (u32 piece = threadIdx.x; piece < HEADS * 2 * CKV / 16; piece += THREADS)
             *((uint4 *)output + (u64)token * HEADS * 2 * CKV / 16 + piece)
-                = *(const uint4 *)(shared.ring[0][0][0] + piece / 64 * FOUND_PITCH + piece % 64 * 16);
+                = *(const uint4 *)(shared.queries[0][0] + piece / 64 * FOUND_PITCH + piece % 64 * 16);
         if (own_first == 0) store_lse(lse + place, sums_of(shared, head));
         return;
     }

@@ -94,28 +94,22 @@ class EarlierPlan(Plan):
 
 
 # region: plans
-MULTIPROCESSORS = 132
-EACH_ITS_OWN = 8  # the first number of tokens whose clusters of 16 do not all fit at once
+PLANS = (  # for so many tokens and no more, of 132 multiprocessors: found by trying, not by reasoning
+    (7, Plan(splits=16, cluster=16)),  # seven clusters of 16 fit at once, fifteen of 8, thirty of 4
+    (15, Plan(splits=8, cluster=8)),
+    (16, Plan(splits=8, cluster=2)),
+    (30, Plan(splits=4, cluster=4)),
+    (33, Plan(splits=4, cluster=2)),
+    (66, Plan(splits=2, cluster=2)),
+    (132, Plan(splits=1)),
+    (176, Plan(splits=2, cluster=2, tile=32, resident=2)),
+)
+MANY = Plan(splits=1, stages=1, resident=2)
 
 
 def plan_for(tokens: int) -> Plan:
-    """Choose a plan for so many tokens on an H200: found by trying, not by reasoning.
-
-    With a multiprocessor for each block, seven clusters of 16 fit at once, or fifteen of 8; more than
-    that waits. Where no number of splits fills the multiprocessors with one block each, two smaller
-    blocks share one, so that none stands idle.
-    """
-    if tokens < EACH_ITS_OWN:
-        return Plan(splits=16, cluster=16)
-    if tokens == EACH_ITS_OWN:
-        return Plan(splits=16, cluster=16, stages=1, resident=2)
-    if tokens < 16:
-        return Plan(splits=8, cluster=8)
-    for splits in (8, 4, 2, 1):
-        if 0.8 * MULTIPROCESSORS <= tokens * splits <= MULTIPROCESSORS:
-            return Plan(splits, cluster=min(2, splits))
-    splits = 1 << max(1, 2 * MULTIPROCESSORS // tokens).bit_length() - 1
-    return Plan(splits, cluster=min(2, splits), tile=32, stages=2, resident=2)
+    """Choose a plan for so many tokens on an H200."""
+    return next((plan for most, plan in PLANS if tokens <= most), MANY)
 
 
 # endregion

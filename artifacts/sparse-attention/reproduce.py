@@ -7,7 +7,7 @@ workloads, the ladder of versions, and where the time inside a block goes.
 from functools import partial
 
 import torch
-from kernel import MARKS, EarlierPlan, Plan, decode, gather, marks, plan_for
+from kernel import MANY, MARKS, PLANS, EarlierPlan, Plan, decode, gather, marks, plan_for
 from peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
 from reference import attention, row_sums
 from shared.cuda_module import compile_source
@@ -134,7 +134,7 @@ def what_is_right(run):
     pages = pages_of(run)
     subjects = {"split-K in Triton": partial(splitk, plan=study_plan(4))}
     if run.on_gpu:
-        plans = [*map(plan_for, (1, 8, 12, 16, 24, 64, 96, 192)), Plan(64, 8), EarlierPlan(8, 8)]
+        plans = [*(plan for _, plan in PLANS), MANY, Plan(64, 8), EarlierPlan(8, 8)]
         subjects |= {f"kernel, {each}": partial(decode, plan=each) for each in plans}
     run.compare(
         subjects=subjects,
