@@ -8,11 +8,12 @@ they found, and the cluster of a token that arrives last weighs the clusters. On
 """
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from shared.cuda_module import Arguments, function, launch
+from shared.cuda_module import Arguments, compile_source, function, launch
 from shared.dsa import CKV, HEADS, LOG2_E, ROW_BYTES, WIDTH, check
 from torch import Tensor
 
@@ -113,6 +114,14 @@ def plan_for(tokens: int) -> Plan:
 
 
 # endregion
+
+
+def build(*plans: Plan) -> None:
+    """Compile the kernels of several plans side by side, for the first call of each to find them ready."""
+    with ThreadPoolExecutor() as pool:
+        found = [pool.submit(compile_source, plan.source, **plan.macros) for plan in set(plans)]
+        for each in found:
+            each.result()
 
 
 def decode(

@@ -7,7 +7,7 @@ workloads, the ladder of versions, and where the time inside a block goes.
 from functools import partial
 
 import torch
-from kernel import MANY, MARKS, PLANS, EarlierPlan, Plan, decode, gather, marks, plan_for
+from kernel import MANY, MARKS, PLANS, EarlierPlan, Plan, build, decode, gather, marks, plan_for
 from peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
 from reference import attention, row_sums
 from shared.cuda_module import compile_source
@@ -17,25 +17,30 @@ from shared.splitk import Plan as StudyPlan
 from shared.splitk import splitk
 from workloads import amounts, drawn, edges, pages_of, public
 
-TOKENS = (1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+TOKENS = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256)
 OTHER_FAMILIES = (
     "contest-like", "contiguous", "clustered-4", "clustered-16", "clustered-64", "shared",
     "uniform-of-131072", "shuffled contest-like", "interleaved contest-like",
     "sorted-pads-first contest-like", "sorted-pads-last contest-like",
 )  # fmt: skip
+PLANNED = {"family": "uniform", "tokens": 8}  # where flashinfer's planning is timed as well
+LADDER = (1, 8, 64)
+CHECKED = [*(plan for _, plan in PLANS), MANY, Plan(64, 8), EarlierPlan(8, 8)]
 INTERPRETED = 1e-2  # Triton's interpreter cuts a float32 to bf16 where a GPU rounds it
 
 
 def reproduce(run):
+    if run.on_gpu:
+        build(*CHECKED, *(plan for tokens in LADDER for plan in steps(tokens).values() if plan))
     what_is_right(run)
     peers = Peers(run)
     for tokens in run.sizes(full=TOKENS, tiny=(1,)):
-        family(run, peers, drawn(run, "uniform", tokens), samples=11)
-    for tokens in run.sizes(full=(4, 16, 64, 256), tiny=()):
-        for name in OTHER_FAMILIES if tokens in (4, 64) else ("contest-like", "shared"):
-            family(run, peers, drawn(run, name, tokens), samples=5)
+        family(run, peers, drawn(run, "uniform", tokens), samples=7)
+    for tokens in run.sizes(full=(4, 64), tiny=()):
+        for name in OTHER_FAMILIES:
+            family(run, peers, drawn(run, name, tokens), samples=3)
     for case in run.sizes(full=range(len(CONTEST)), tiny=(1,)):
-        family(run, peers, public(run, case), samples=7, case=case)
+        family(run, peers, public(run, case), samples=5, case=case)
     if run.on_gpu:
         ladder(run)
         generated_code(run)
@@ -56,15 +61,17 @@ class Peers:
     def subjects(self, run, family):
         """Name the kernel, where there is a GPU for it, and those of its peers that are here."""
         found = {"kernel": without_table(decode)} if run.on_gpu else {}
-        found["split-K in Triton"] = without_table(partial(splitk, plan=study_plan(family.tokens)))
+        if family.name == "uniform" or run.tiny:
+            study = partial(splitk, plan=study_plan(family.tokens))
+            found["split-K in Triton"] = without_table(study)
         if self.flashinfer:
             counts = family.draw(run.seed).valid.tolist()
             for backend in ("fa3", "fa2"):
                 peer = Planned(self.flashinfer, backend, counts, self.workspace)
                 found[f"flashinfer {backend}"] = peer
-            found["flashinfer fa3, planning"] = Planned(
-                self.flashinfer, "fa3", counts, self.workspace
-            ).planning
+            if family.sizes == PLANNED:
+                planned = Planned(self.flashinfer, "fa3", counts, self.workspace)
+                found["flashinfer fa3, planning"] = planned.planning
         return found
 
 
@@ -94,8 +101,6 @@ def family(run, peers, family, samples, **more):
         subjects["eager"] = eager
         subjects["eager, whole cache in float32"] = partial(eager, whole_cache=True)
         subjects["batched"] = batched
-    if family.name != "uniform":
-        subjects.pop("flashinfer fa3, planning", None)
     run.compare(
         subjects=subjects,
         reference=lambda *inputs: attention(*inputs[:-1]),
@@ -105,7 +110,7 @@ def family(run, peers, family, samples, **more):
         **amounts(family, run.seed),
         **sizes,
     )
-    if run.on_gpu and family.name in ("uniform", "contest"):
+    if run.on_gpu and family.name == "uniform":
         run.compare(
             subjects={"gather": gather},
             reference=row_sums,
@@ -134,8 +139,7 @@ def what_is_right(run):
     pages = pages_of(run)
     subjects = {"split-K in Triton": partial(splitk, plan=study_plan(4))}
     if run.on_gpu:
-        plans = [*(plan for _, plan in PLANS), MANY, Plan(64, 8), EarlierPlan(8, 8)]
-        subjects |= {f"kernel, {each}": partial(decode, plan=each) for each in plans}
+        subjects |= {f"kernel, {each}": partial(decode, plan=each) for each in CHECKED}
     run.compare(
         subjects=subjects,
         reference=attention,
@@ -176,7 +180,7 @@ def steps(tokens):
 
 def ladder(run):
     """Time the versions that led to the kernel."""
-    for tokens in run.sizes(full=(1, 8, 64), tiny=(1,)):
+    for tokens in run.sizes(full=LADDER, tiny=(1,)):
         for name in ("uniform", "contest-like") if tokens > 1 else ("uniform",):
             found = drawn(run, name, tokens)
             study = partial(splitk, plan=study_plan(tokens))
@@ -188,7 +192,7 @@ def ladder(run):
                 reference=attention,
                 inputs=lambda seed, found=found: found.inputs(seed, pages_of(run))[:-1],
                 tolerance=ERROR_AT_MOST,
-                samples=9,
+                samples=5,
                 operation="ladder",
                 **found.sizes,
                 **amounts(found, run.seed),
