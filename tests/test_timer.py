@@ -68,6 +68,32 @@ def test_a_call_that_waits_for_the_gpu_is_never_called_queued(cuda):
     assert len(calls) == 1, "no use in trying long spins again"
 
 
+def test_a_call_that_waits_for_the_gpu_is_found_out_before_the_spins_grow_long(cuda, monkeypatch):
+    cuda.enqueue = float("inf")
+    now = [0.0]
+    monkeypatch.setattr(timer.time, "perf_counter", lambda: now[0])
+    clock, spins = timer.QueueTimer(torch.device("cpu")), []
+
+    def waits():
+        now[0] += 2e-4 + cuda.spun
+        spins.append(cuda.spun)
+
+    assert not clock.time("waits", waits, warm=False).queued
+    assert max(spins) <= 8 * timer.TELLING_SPIN
+
+
+def test_a_slow_host_whose_time_does_not_grow_with_the_spin_is_given_long_ones(cuda, monkeypatch):
+    cuda.enqueue = 0.05
+    now = [0.0]
+    monkeypatch.setattr(timer.time, "perf_counter", lambda: now[0])
+    clock, jitter = timer.QueueTimer(torch.device("cpu")), iter([4e-3, 0.0, 6e-3, 1e-3] * 5)
+
+    def slow():
+        now[0] += cuda.enqueue + next(jitter)
+
+    assert clock.time("slow", slow, warm=False).queued
+
+
 def test_a_slow_subject_does_not_lengthen_another_ones_spin(cuda):
     clock = timer.QueueTimer(torch.device("cpu"))
     clock.time("slow", lambda: None, warm=False)

@@ -16,6 +16,8 @@ FLUSH_FACTOR = 2
 SPIN_SECONDS_AT_LEAST = 1e-4
 SPIN_SECONDS_AT_MOST = 0.1
 NO_SPIN = 0.0
+TELLING_SPIN = 1e-3  # seconds of a spin that stands out from the jitter of a host
+TELLING_TIMES = 2
 CYCLES_A_SECOND = 2.0e9
 SYNCHRONIZE_SECONDS = 5e-5
 TRAILING_AT_MOST = 0.2
@@ -104,14 +106,18 @@ class QueueTimer:
     def time(self, name: str, call: Callable[[], Any], *, warm: bool) -> Sample:
         """Time one call. An attempt in which the host was not done before the spin was is no sample:
         the spin lengthens and the call is made again. Its length is remembered by `name`, a subject on
-        a workload. A call that synchronises with the host can never be queued: it is not tried with
-        long spins again, and its sample says so.
+        a workload. A call that synchronises with the host can never be queued, and shows it by taking
+        the host longer as the spin lengthens: it is not tried with long spins, and its sample says so.
         """
         spin = self._spins.get(name, SPIN_SECONDS_AT_LEAST)
-        sample = self._attempt(call, spin, warm=warm)
+        sample, waited = self._attempt(call, spin, warm=warm), 0
         while not sample.queued and SPIN_SECONDS_AT_LEAST <= spin < SPIN_SECONDS_AT_MOST:
-            spin *= 2
+            before, spin = sample, 2 * spin
             sample = self._attempt(call, spin, warm=warm)
+            longer = sample.host_seconds - before.host_seconds
+            waited = waited + 1 if spin >= TELLING_SPIN and longer > spin / 4 else 0
+            if waited == TELLING_TIMES:
+                break
         self._spins[name] = spin if sample.queued else NO_SPIN
         return sample
 
