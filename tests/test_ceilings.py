@@ -13,9 +13,12 @@ import triton
 from borrowed import modules_of
 
 from warplog import profile
+from warplog.entry import load
+from warplog.source import Repository
 
 pytest.importorskip("cuda.bindings")
-FOLDER = Path(__file__).parents[1] / "artifacts" / "ceilings"
+ROOT = Path(__file__).parents[1]
+FOLDER, ENTRY = ROOT / "artifacts" / "ceilings", ROOT / "entries" / "2026-11-30-ceilings.md"
 OPCODES = {
     "load": ("LDG.E.128", "LDG.E.NA.128"),  # NA: L1::no_allocate
     "async": ("LDGSTS.E.BYPASS.128",),
@@ -34,15 +37,16 @@ def artifact():
 @pytest.fixture(scope="module")
 def compiled(artifact, tmp_path_factory):
     """Give the PTX of a plan, and the SASS that Triton's own ptxas makes of it."""
-    kernel, driver = artifact("kernel"), artifact("cuda_driver")
+    kernel, cuda_module = artifact("kernel"), artifact("shared.cuda_module")
     folder = tmp_path_factory.mktemp("sass")
 
     def compile_plan(plan, head_bytes, tail_bytes=0, *, indexed=True, copy=False):
         macros = kernel.macros(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
-        ptx = driver.compile_source(plan.kernel, "sm_90", "ptx", **macros).decode().rstrip("\0")
+        code = cuda_module.compile_source(FOLDER / f"{plan.kernel}.cu", target="ptx", **macros)
+        ptx = code.decode().rstrip("\0")
         source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(_version_that_ptxas_knows(ptx))
-        words = [str(PTXAS), "-arch=sm_90", "-v", str(source), "-o", str(cubin)]
+        words = [str(PTXAS), "-arch=sm_90a", "-v", str(source), "-o", str(cubin)]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
         return ptx, profile.sass(cubin.read_bytes())
@@ -122,7 +126,7 @@ def test_no_plan_asks_for_more_shared_memory_than_a_block_may_have(artifact):
 COMPILE_TRITON = """
 import sys, triton
 from triton.backends.compiler import GPUTarget
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 import kernel
 constants = {"HEAD": 256, "HEAD_STRIDE": 256, "TAIL": 32, "TAIL_STRIDE": 32}
 constants |= {"INDEXED": True, "COPY": False, "BLOCK": 8}
@@ -139,7 +143,7 @@ print(code.asm["ptx"])
 
 def test_triton_fetches_sixteen_bytes_a_lane():
     """Compiled in a process of its own, because here Triton's interpreter takes its place."""
-    words = [sys.executable, "-c", COMPILE_TRITON, str(FOLDER)]
+    words = [sys.executable, "-c", COMPILE_TRITON, str(FOLDER), str(FOLDER.parent)]
     own = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(words, capture_output=True, text=True, env=own, check=True)
     assert profile.instructions(done.stdout, "ld.global.v4") >= 9
@@ -149,3 +153,106 @@ def test_triton_fetches_sixteen_bytes_a_lane():
 def test_a_machine_without_a_gpu_has_no_cuda_subjects(artifact, run):
     assert run.device == torch.device("cpu")
     assert artifact("tables").cuda(run, artifact("plans").READ) == {}
+
+
+class Listed:
+    """A run on a GPU that there is none of: it lists what a full one compares, and does none of it."""
+
+    on_gpu, tiny, seed = True, False, 3
+    device = torch.device("cpu")
+
+    def __init__(self, *, counting=False):
+        self.counting, self.asked, self.compared = counting, [], []
+
+    def sizes(self, full, tiny):
+        del tiny
+        return full
+
+    def compare(self, subjects, *_, operation, **sizes):
+        sizes |= {"operation": operation}
+        kept = {name: size for name, size in sizes.items() if isinstance(size, int | str)}
+        self.compared += [(subject, kept) for subject in subjects]
+
+    def profile(self, subject, _call, *, counters, **workload):
+        self.asked += [(subject, workload, counter) for counter in counters]
+
+
+def test_a_full_run_compares_all_that_the_entry_speaks_of(artifact, monkeypatch):
+    """What the entry's claims and values no longer need may go; what they name may not."""
+    run, streams, rows, products = Listed(), *map(artifact, ("streams", "rows", "products"))
+    monkeypatch.setattr(products, "count_older_kernels", lambda *_: None)
+    for measure in (streams.read, streams.copy, streams.read_l2, products.matrix_products):
+        measure(run)
+    for measure in (rows.by_size, rows.by_table, rows.by_bytes_in_flight, rows.by_warps):
+        measure(run)
+    rows.for_tokens(run)
+    entry = load(ENTRY, Repository.find(ENTRY), None)
+    derived = ("bandwidth", "latency", "speedup", "rate", "roofline_fraction", "error")
+    for name, quantity in entry.quantities.items():
+        if quantity.metric in derived:
+            subjects = {quantity.subject, quantity.over} - {None}
+            found = {
+                one for one, sizes in run.compared if quantity.workload.items() <= sizes.items()
+            }
+            assert subjects <= found, name
+
+
+def test_the_process_that_reads_counters_does_nothing_else(artifact, monkeypatch):
+    """Under Nsight Compute nothing but counters is kept, and graphs of a thousand nodes are slow."""
+    script, run = artifact("reproduce"), Listed(counting=True)
+    for name in ("streams", "launches", "matrix_products", "watch_products"):
+        monkeypatch.setattr(script, name, None)
+    script.reproduce(run)
+    assert {workload["row_bytes"] for _, workload, _ in run.asked} == {32, 64, 128, 1152}
+    assert run.compared == []
+
+
+def test_plans_with_the_same_bytes_under_way_take_turns_in_one_comparison(artifact):
+    plans, rows, run = artifact("plans"), artifact("rows"), Listed()
+    rows.by_bytes_in_flight(run)
+    every = [(name, plan) for name, several in plans.flight_plans().items() for plan in several]
+    wanted = sorted((name, plan.in_flight(1152)) for name, plan in every)
+    assert sorted((subject, sizes["in_flight"]) for subject, sizes in run.compared) == wanted
+    grouped = rows.grouped(plans.flight_plans(), lambda plan: plan.in_flight(1152))
+    assert list(grouped[36864]) == ["loads", "cp.async", "bulk copies"]
+
+
+@pytest.fixture
+def started(artifact, monkeypatch):
+    """What would be launched on a GPU, and how; nothing is."""
+    kernel, found = artifact("kernel"), []
+    kernel.loaded.cache_clear()
+    monkeypatch.setattr(kernel, "function", lambda *names, **_: names)
+    monkeypatch.setattr(kernel, "launch", lambda *words: found.append(words))
+    monkeypatch.setattr(kernel, "multiprocessors", lambda: 2)
+    yield found
+    kernel.loaded.cache_clear()
+
+
+def test_a_gather_starts_the_kernel_of_its_plan_on_a_grid_of_one_row(artifact, started):
+    kernel = artifact("kernel")
+    head, index = torch.ones(64, 32, dtype=torch.int32), torch.arange(40, dtype=torch.int32)
+    plan = kernel.Plan("async", stages=2, tile=4, threads=64)
+    kernel.gather(plan, head, index)
+    [((source, entry, shared), grid, threads, given, arguments)] = started
+    assert (source, entry) == (FOLDER / "async.cu", "gather")
+    assert (grid, threads) == ((5, 1), 64)
+    assert shared == given == plan.shared(128)
+    assert [value.value for value in arguments.values[3:5]] == [64, 40]
+
+
+def test_a_grid_that_stays_has_its_blocks_a_multiprocessor(artifact, started):
+    kernel = artifact("kernel")
+    head = torch.ones(4096, 32, dtype=torch.int32)
+    kernel.gather(kernel.Plan(threads=64, blocks=3), head)
+    assert started[0][1] == (6, 1)
+
+
+def test_a_launch_of_one_word_says_where_and_what(artifact, monkeypatch):
+    touch, found = artifact("touch"), []
+    monkeypatch.setattr(touch, "function", lambda source, entry: (source.name, entry))
+    monkeypatch.setattr(touch, "launch", lambda *words: found.append(words))
+    touch.touch(torch.zeros(8, dtype=torch.int32), 3, 5)
+    [(kernel, grid, block, shared, arguments)] = found
+    assert (kernel, grid, block, shared) == (("touch.cu", "touch"), (1, 1), 1, 0)
+    assert [value.value for value in arguments.values[1:]] == [3, 5]

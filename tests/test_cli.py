@@ -211,6 +211,10 @@ MISTAKES = {
     "no commit": (["reproduce", "row-sum", "--commit", "me@host"], "is no commit; give 7 to 64"),
     "few runs": (["reproduce", "row-sum", "--publish", "--runs", "2"], "too few to publish"),
     "no such gpu": (["reproduce", "row-sum", "--gpu", "9"], "there is no GPU 9; use 0 to 0"),
+    "a gpu of two places": (
+        ["reproduce", "row-sum", "--on", "head:6379", "--gpu", "0"],
+        "--gpu: chooses GPU 0 of this host, and --on head:6379 measures on a cluster's; leave one",
+    ),
     "fill unknown": (["fill", "nothing"], "no entry or artifact is called 'nothing'"),
 }
 

@@ -1,6 +1,7 @@
 """An artifact on its way to another machine: what it takes along, and what may come home."""
 
 import dataclasses
+import tempfile
 from importlib import metadata
 
 import factory
@@ -138,12 +139,10 @@ def test_a_nodes_clock_that_is_ahead_does_not_date_a_record(artifact, monkeypatc
 
 
 def test_what_a_killed_worker_unpacked_is_removed_by_the_next(artifact, monkeypatch, tmp_path):
-    monkeypatch.setattr(parcel.tempfile, "tempdir", str(tmp_path))
-    dead, living = (tmp_path / f"warplog-parcel-{pid}-x" for pid in (2**22 + 1, 1))
-    dead.mkdir()
-    living.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary" / "warplog-scratch.x2x4x6x8" / "artifacts").mkdir(parents=True)
     fulfilled(packed(artifact)[0], monkeypatch)
-    assert sorted(tmp_path.glob("warplog-parcel-*")) == [living]
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 @pytest.mark.parametrize(

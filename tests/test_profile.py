@@ -105,6 +105,11 @@ def test_only_the_counting_process_runs_the_call_and_marks_its_range(written, mo
     assert [each["event"] for each in written] == ["range"]
 
 
+def test_a_script_can_see_that_only_counters_are_kept(run, written):
+    assert Run(written.append, counting=profile.Counting(written.append)).counting
+    assert not run.counting
+
+
 def test_on_a_gpu_a_run_asks_for_the_counters(run, written):
     run.on_gpu = True
     run.profile("ours", lambda: pytest.fail("not in this process"), counters=["x", "y"])

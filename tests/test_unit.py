@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warplog.record import Interval
-from warplog.unit import pretty, pretty_interval
+from warplog.unit import prefixed, pretty, pretty_interval
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,10 @@ def test_every_number_can_be_written(value, unit):
         ("indices", "index"),
         ("ns", "ns"),
         ("status", "status"),
-        ("rows/s", "rows/s"),
+        ("rows/s", "row/s"),
+        ("lists a row", "list a row"),
+        ("loads of pages", "load of pages"),
+        ("ns/row", "ns/row"),
         ("s", "s"),
         ("B", "B"),
     ],
@@ -129,6 +132,29 @@ def test_one_of_a_kind_is_singular(many, one):
     assert pretty(1, many) == f"1 {one}"
     assert pretty(0, many) == f"0 {many}"
     assert pretty_interval(Interval(0, 1), many).endswith(many)
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        ("sector", "sectors"),
+        ("cycle", "cycles"),
+        ("register/thread", "registers/thread"),
+        ("rows", "rows"),
+        ("%", "%"),
+        ("count", "count"),
+        ("dB", "dB"),
+        ("", ""),
+    ],
+)
+def test_what_nsight_compute_names_in_the_singular_is_plural_unless_it_is_one(one, many):
+    """A unit that is no noun of its keeps its form."""
+    assert pretty(0, one).removeprefix("0").strip() == many
+    assert pretty(12.5, one).removeprefix("12.5").strip() == many
+    assert pretty_interval(Interval(0, 1), one).endswith(many)
+    assert prefixed(one, 12.5)[1] == many
+    if one != "rows":
+        assert pretty(1, one).removeprefix("1").strip() == one
 
 
 def test_ends_that_are_shown_alike_are_shown_once():

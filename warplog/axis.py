@@ -1,7 +1,8 @@
 """What is written along the axes of a chart: short numbers with one unit, and the axis in words.
 
 The rule kept here: the unit is said once, in the axis title, where one prefix suits every tick; a number
-on a tick is as short as it can be without being another one. Pure.
+on a tick is as short as it can be without being another one; fractions are percents unless a tick would
+be below 0.01 %: then all are plain numbers, as beside the axis. Pure.
 """
 
 import re
@@ -12,6 +13,7 @@ from warplog.scale import Domain
 from warplog.unit import prefixed, pretty
 
 _PLAIN = re.compile(r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*\Z")
+_PADDING = re.compile(r"e(?:\+|(-))0*")
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 _SHORT_FROM, _SHORT_TO, _SMALL = 1e4, 1e15, 1e-4
@@ -41,7 +43,8 @@ def value_axis(domain: Domain, unit: str, name: str) -> Axis:
     if unit == "ratio":
         return Axis(domain, tuple(f"{number(tick)}×" for tick in ticks), name)
     sizes = [abs(tick) for tick in ticks if tick] or [0.0]
-    ends = dict.fromkeys(prefixed(unit, size) for size in (max(sizes), min(sizes)))
+    decisive = (min(sizes),) if unit == "fraction" else (max(sizes), min(sizes))
+    ends = dict.fromkeys(prefixed(unit, size) for size in decisive)
     if len(ends) > 1 and max(sizes) >= _FAR_APART * min(sizes):
         return Axis(domain, tuple(pretty(tick, unit) for tick in ticks), name)
     tried = [
@@ -62,10 +65,10 @@ def _length(words: str) -> int:
 
 
 def number(value: float) -> str:
-    """Write a round number as short as it can be: ``0.5``, ``2000``, ``20k``, ``1e-05``."""
+    """Write a round number as short as it can be: ``0.5``, ``2000``, ``20k``, ``1e-5``."""
     size = abs(value)
     if size and not _SMALL <= size < _SHORT_TO:
-        return f"{value:.4g}"
+        return _PADDING.sub(r"e\1", f"{value:.4g}")
     if size >= _SHORT_FROM:
         by, suffix = next(each for each in _SUFFIXES if size >= each[0])
         return f"{value / by:.6g}{suffix}"

@@ -45,7 +45,7 @@ def reproduce(
     publish: Publish = False,
     runs: Runs = 6,
     time_limit: Limit = 900.0,
-    gpu: Gpu = 0,
+    gpu: Gpu = None,
     commit: Commit = None,
     out: Out = None,
     on: On = None,
@@ -65,7 +65,7 @@ def reproduce(
     artifacts = [_artifact(repository, found, name) for name in names]
     options = runner.Options(runs, time_limit, commit=_hex(commit), aside=_aside(repository, out))
     one = session.Session(repository, found, options, publish, console())
-    with host.places(on, device, found, gpu) as places:
+    with host.places(on, device, found, 0 if gpu is None and on is None else gpu) as places:
         statuses = one.reproduce_all(artifacts, places)
     raise typer.Exit(max(statuses))
 
@@ -99,7 +99,7 @@ def sanitize(
     tool: Tools = None,
     pooled: Pooled = False,
     time_limit: Limit = 900.0,
-    gpu: Gpu = 0,
+    gpu: Gpu = None,
 ) -> None:
     """Look for memory and synchronization faults at an artifact's tiny sizes, on a GPU."""
     from warplog import runner, sanitizer  # noqa: PLC0415 - reading commands start without it
@@ -109,7 +109,7 @@ def sanitize(
     chosen = [_artifact(repository, found, name) for name in names or []]
     artifacts = chosen or repository.artifacts()
     tools = sanitizer.tools(tool or [])
-    present = runner.gpus()
+    present, gpu = runner.gpus(), gpu or 0
     if gpu >= present:
         remedy = f"use 0 to {present - 1}" if present else "run it on a machine that has one"
         raise Fault("warplog sanitize", f"there is no GPU {gpu} here", remedy)

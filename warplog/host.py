@@ -68,7 +68,11 @@ def places(
 ) -> Iterator[Places]:
     """Open the places that a command asked for: all GPUs of this host or the one numbered `gpu`, or,
     with `on`, those of a Ray cluster, of the kind `device` or the one that an artifact's entry names.
+    Raises Fault for options that choose among places elsewhere than asked for.
     """
+    if on is not None and gpu is not None:
+        problem = f"chooses GPU {gpu} of this host, and --on {on} measures on a cluster's"
+        raise Fault("--gpu", problem, "leave one of them out; with --on, --device names the kind")
     if on is not None:
         with _cluster(on, device, entries) as cluster:
             yield cluster

@@ -12,7 +12,9 @@ Names = Annotated[list[str] | None, typer.Argument(help="Artifacts or entries, b
 Publish = Annotated[bool, typer.Option("--publish", help="Add the record to the artifact.")]
 Runs = Annotated[int, typer.Option(min=1, max=100, help="Fresh processes.")]
 Limit = Annotated[float, typer.Option(min=1, help="Seconds that one process may take.")]
-Gpu = Annotated[int, typer.Option(min=0, help="Which GPU, counted from 0.")]
+Gpu = Annotated[
+    int | None, typer.Option(min=0, help="Which GPU of this host, counted from 0; else the first.")
+]
 Commit = Annotated[
     str | None,
     typer.Option(help="The commit that this tree is exactly at, where it travelled without git."),

@@ -5,10 +5,7 @@ record comes home whole, and only if the source at home is still the one that it
 commit is said by home, which has the history.
 """
 
-import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,12 +15,12 @@ from msgspec import Struct
 from warplog import runner
 from warplog.record import dumps, loads
 from warplog.runner import Options, Outcome, Where
+from warplog.scratch import scratch_folder
 from warplog.source import Artifact, closure_digest, file_digest
 from warplog.store import utc_now, write_whole
 
 _GENERATED = {"__pycache__", ".DS_Store", ".ipynb_checkpoints"}
 _CPU = "cpu"
-_UNPACKED = "warplog-parcel-"
 
 
 class Parcel(Struct, frozen=True):
@@ -85,9 +82,7 @@ def pack(artifact: Artifact, options: Options, *, gpu: bool) -> tuple[Parcel, Or
 
 def fulfil(parcel: Parcel, report: Callable[[Where], None]) -> Reply:
     """Unpack, see that it is what was sent, and reproduce it here; `report` hears of each workload."""
-    _sweep()
-    with tempfile.TemporaryDirectory(prefix=f"{_UNPACKED}{os.getpid()}-") as name:
-        root = Path(name)
+    with scratch_folder() as root:
         for path, content in parcel.files.items():
             target = root / "artifacts" / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,23 +123,6 @@ def receive(
     return Outcome(
         msgspec.structs.replace(record, source=source, recorded=recorded), notes=reply.notes
     )
-
-
-def _sweep() -> None:
-    """Remove what workers that were killed had unpacked on this host."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_UNPACKED}*-*"):
-        number = folder.name.removeprefix(_UNPACKED).partition("-")[0]
-        with contextlib.suppress(OSError, ValueError):
-            if folder.stat().st_uid == os.getuid() and not _lives(int(number)):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _reply(outcome: Outcome) -> Reply:

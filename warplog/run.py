@@ -58,6 +58,13 @@ class Run:
         """True where sizes are tiny and no time is kept: without a GPU, and under a sanitizer on one."""
         return self._tiny or not self.on_gpu
 
+    @property
+    def counting(self) -> bool:
+        """True in the one extra process under Nsight Compute, which keeps the counters of `profile` and
+        nothing else: a script may skip there what it times or counts by itself.
+        """
+        return self._counting is not None
+
     def compare(
         self,
         subjects: dict[str, Subject],

@@ -25,6 +25,7 @@ from warplog.assembly import assemble
 from warplog.child import Child, Ended
 from warplog.fault import Fault
 from warplog.record import Record, Workload
+from warplog.scratch import scratch_folder
 from warplog.source import Artifact
 from warplog.store import utc_now, write_whole
 
@@ -90,15 +91,15 @@ def reproduce(artifact: Artifact, options: Options, report: Callable[[Where], No
     began = time.monotonic()
     files, records = artifact.digests([]), _published(artifact)
     ended: list[Ended] = []
-    with tempfile.TemporaryDirectory(prefix="warplog-") as folder, gpu_lock(options.gpu):
+    with scratch_folder() as folder, gpu_lock(options.gpu):
         for run in range(1, options.runs + 1):
             hear = functools.partial(_report, report, run, options.runs)
-            scratch = Path(folder) / str(run)
+            scratch = folder / str(run)
             ended.append(start(artifact, scratch, options, _seed()).wait(options.time_limit, hear))
             if ended[-1].reason:
                 reason = f"process {run} of {options.runs}: {ended[-1].reason}"
                 return _broken(artifact, ended, options, reason)
-        counted, notes = _count(artifact, ended[0], Path(folder), options)
+        counted, notes = _count(artifact, ended[0], folder, options)
     changed = _changed(artifact, files, records, ended)
     if changed:
         return _broken(artifact, ended, options, f"{changed} changed while it ran; start again")

@@ -9,7 +9,6 @@ import dataclasses
 import os
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from warplog import runner
 from warplog.child import Ended
 from warplog.fault import Fault
 from warplog.names import nearest
+from warplog.scratch import scratch_folder
 from warplog.session import COULD_NOT, DIFFERS, SAME, printable
 from warplog.source import Artifact
 from warplog.workload import spell
@@ -120,11 +120,11 @@ def examine(artifact: Artifact, tool: str, options: runner.Options, *, pooled: b
     """
     sanitizer = program()
     variables = _UNCACHED if tool == "memcheck" and not pooled else {}
-    with tempfile.TemporaryDirectory(prefix="warplog-") as folder, runner.gpu_lock(options.gpu):
-        log = Path(folder) / "log"
+    with scratch_folder() as folder, runner.gpu_lock(options.gpu):
+        log = folder / "log"
         child = runner.start(
             artifact,
-            Path(folder) / "run",
+            folder / "run",
             options,
             SEED,
             lambda words: command(sanitizer, tool, log, words),

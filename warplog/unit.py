@@ -4,10 +4,13 @@ The rule kept here: the digits shown never claim more than three significant one
 counts stay whole and that a fraction close to 1 has the digits that tell it from 100 %: 99.999 %.
 A fraction below 0.01 % is a plain number: 1e-6.
 From 10 000 on, thousands stand apart.
+What is counted is singular for exactly 1 and plural otherwise, also where Nsight Compute names it in the
+singular (``sector``); in ``lists a row`` and ``register/thread`` it is what stands first.
 """
 
 import math
 import re
+from collections.abc import Callable
 
 from warplog.record import Interval
 
@@ -30,6 +33,11 @@ _IRREGULAR = {
     "series": "series",
     "vertices": "vertex",
 }
+_NSIGHT = {
+    *("block", "byte", "cycle", "instruction", "register"),
+    *("request", "sector", "thread", "warp", "wavefront"),
+}
+_EACH = re.compile(r"(.+?)( (?:a|an|per|of|in) .+|/.+)?\Z")
 _LONGER = re.compile(r"(?:ch|sh|ss|x)es\Z")
 
 
@@ -61,13 +69,13 @@ def _whole(digits: str) -> str:
 
 def prefixed(unit: str, size: float) -> tuple[float, str]:
     """Return what divides a value in `unit`, and the unit's name with the prefix, that suit `size`:
-    ``"s", 3.3e-05`` is ``1e-06, "µs"``; a fraction is in percent.
+    ``"s", 3.3e-05`` is ``1e-06, "µs"``; a fraction is in percent, or below 0.01 % a plain number.
     """
     if unit == "fraction":
-        return 0.01, "%"
+        return (1.0, "") if 0 < abs(size) < _SMALLEST_PERCENT else (0.01, "%")
     name = _NAMES.get(unit, unit)
     if unit not in _PREFIXED or size == 0:
-        return 1.0, name
+        return 1.0, name if unit in _NO_COUNTS else _counted(name, _plural)
     power = _power(unit, size)
     return 10.0**power, _PREFIXES[power] + name
 
@@ -137,9 +145,20 @@ def _three(value: float) -> float:
 
 
 def _join(digits: str, suffix: str, unit: str) -> str:
-    if digits == "1" and unit not in _NO_COUNTS:
-        suffix = _singular(suffix)
+    if unit not in _NO_COUNTS:
+        suffix = _counted(suffix, _singular if digits == "1" else _plural)
     return f"{digits}{suffix}" if suffix in _TIGHT or not suffix else f"{digits} {suffix}"
+
+
+def _counted(unit: str, number: Callable[[str], str]) -> str:
+    """Return `unit` with what is counted in the given number: in ``lists a row`` the lists."""
+    found = _EACH.match(unit)
+    return number(found[1]) + (found[2] or "") if found else unit
+
+
+def _plural(unit: str) -> str:
+    """Return the name of several of `unit`, where it is a singular noun of Nsight Compute's."""
+    return f"{unit}s" if unit in _NSIGHT else unit
 
 
 def _singular(unit: str) -> str:

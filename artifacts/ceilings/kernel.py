@@ -8,13 +8,16 @@ folds each row into its wrapping 32-bit sum, so that every byte that was read ca
 
 import functools
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from cuda_driver import Arguments, check, function, launch
+from shared.cuda_module import Arguments, function, launch
 from torch import Tensor
 
+HERE = Path(__file__).parent
 LOAD = "ld.global.nc.L1::no_allocate.v4.u32"
 STORE = "st.global.v4.u32"
 
@@ -49,6 +52,10 @@ class Plan:
         warps = self.threads // 32
         ring = warps * self.stages * self.step * row_bytes
         return {"load": 0, "async": ring, "bulk": ring + warps * self.stages * 8}[self.kernel]
+
+    def in_flight(self, row_bytes: int) -> int:
+        """Bytes of rows that a multiprocessor has under way at once, where it holds `blocks` blocks."""
+        return self.blocks * (self.threads // 32) * self.stages * self.step * row_bytes
 
 
 def macros(
@@ -89,53 +96,28 @@ def gather(
     out = torch.empty(shape, dtype=torch.int32, device=head.device)
     if entries == 0:
         return out
-    shared = plan.shared(head_bytes + tail_bytes)
-    defines = _defines(plan, head_bytes, tail_bytes, indexed=index is not None, copy=copy)
-    kernel = function(plan.kernel, "gather", shared, **defines)
+    kernel = loaded(plan, head_bytes, tail_bytes, indexed=index is not None, copy=copy)
     grid = -(-entries // (plan.tile * (plan.threads // 32)))
     if plan.blocks:
         grid = min(grid, plan.blocks * multiprocessors())
-    launch(kernel, grid, plan.threads, shared, Arguments(head, tail, index, rows, entries, out))
+    shared = plan.shared(head_bytes + tail_bytes)
+    arguments = Arguments(head, tail, index, rows, entries, out)
+    launch(kernel, (grid, 1), plan.threads, shared, arguments)
     return out
 
 
 @functools.cache
-def _defines(
-    plan: Plan, head_bytes: int, tail_bytes: int, *, indexed: bool, copy: bool
-) -> dict[str, str]:
-    return macros(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
+def loaded(plan: Plan, head_bytes: int, tail_bytes: int, *, indexed: bool, copy: bool) -> Any:
+    """Build and load the kernel of `plan` for rows of these sizes."""
+    shared = plan.shared(head_bytes + tail_bytes)
+    defines = macros(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
+    return function(HERE / f"{plan.kernel}.cu", "gather", shared, **defines)
 
 
 @functools.cache
 def multiprocessors() -> int:
     """Count the multiprocessors of the current GPU."""
     return torch.cuda.get_device_properties().multi_processor_count
-
-
-def resident_blocks(
-    plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool = True, copy: bool = False
-) -> int:
-    """Count the blocks of `plan` that one multiprocessor holds at once."""
-    from cuda.bindings import driver
-
-    shared = plan.shared(head_bytes + tail_bytes)
-    kernel = function(
-        plan.kernel,
-        "gather",
-        shared,
-        **_defines(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy),
-    )
-    return check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, plan.threads, shared))
-
-
-def in_flight(
-    plan: Plan, head_bytes: int, tail_bytes: int = 0, *, indexed: bool = True, copy: bool = False
-) -> int:
-    """Count the bytes of rows that one multiprocessor can have under way at once."""
-    blocks = resident_blocks(plan, head_bytes, tail_bytes, indexed=indexed, copy=copy)
-    if plan.blocks:
-        blocks = min(blocks, plan.blocks)
-    return blocks * (plan.threads // 32) * plan.stages * plan.step * (head_bytes + tail_bytes)
 
 
 @triton.jit

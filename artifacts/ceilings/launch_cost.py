@@ -10,10 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from cuda_driver import Arguments, function, launch
 from kernel import triton_gather
+from shared.cuda_module import Arguments, launch
 from torch import Tensor
-from touch import TouchGraph, touch
+from touch import BLOCK, TouchGraph, touch, touch_kernel
 
 Call = Callable[[], object]
 Queued = tuple[Call, int, Call | None]
@@ -110,8 +110,7 @@ def launches(run):
     if not run.on_gpu:
         return
     out = torch.zeros(1024, dtype=torch.int32, device=run.device)
-    kernel, arguments = function("touch", "touch"), Arguments(out, 0, 5)
-    packed = partial(launch, kernel, 1, 1, 0, arguments)
+    packed = partial(launch, touch_kernel(), *BLOCK, Arguments(out, 0, 5))
     device_times(run, packed)
     table = torch.ones(2, 32, dtype=torch.int32, device=run.device)
     ways = {

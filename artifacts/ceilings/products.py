@@ -7,6 +7,7 @@ from reference import product
 from torch import Tensor
 
 BURST = 10
+SAMPLES = 15
 FP8_TOLERANCE = 3e-2  # fast accumulation keeps fewer bits: its worst element may be 1 % off
 
 
@@ -15,10 +16,13 @@ def matrix_products(run):
     for size in run.sizes(full=[4096, 8192], tiny=[64]):
         work = 2 * size**3
         burst = {"bf16 matmul": work, "bf16 matmul, ten in a row": BURST * work}
-        workload = {"samples": 15, "operation": "matmul", "size": size}
         bf16 = {"bf16 matmul": torch.matmul, "bf16 matmul, ten in a row": ten_in_a_row}
         drawn = partial(floats, run, size, torch.bfloat16)
-        run.compare(bf16, product, drawn, work=burst, dtype="bf16", **workload)
+        workload = {"samples": SAMPLES, "operation": "matmul", "dtype": "bf16", "size": size}
+        run.compare(bf16, product, drawn, work=burst, **workload)
+    for size in run.sizes(full=[8192], tiny=[64]):
+        workload = {"samples": SAMPLES, "operation": "matmul", "size": size}
+        work = 2 * size**3
         drawn = partial(floats, run, size, torch.float8_e4m3fn)
         tolerance = {"tolerance": FP8_TOLERANCE, "work": work}
         run.compare(fp8_subjects(run), product, drawn, dtype="fp8", **tolerance, **workload)

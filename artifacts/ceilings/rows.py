@@ -4,24 +4,26 @@ import statistics
 from functools import cache, partial
 
 import torch
-from kernel import gather, in_flight, triton_gather
+from kernel import gather, triton_gather
 from launch_cost import device_seconds, record_device_time
 from plans import TOKENS, flight_plans, row_plans, warp_plans
 from reference import row_sums
-from tables import HEAD_WORDS, ROW_BYTES, TAIL_WORDS, caches, cuda, distinct, rows_per_token, words
+from tables import ROW_BYTES, caches, cuda, distinct, rows_per_token, words
 
 TABLE_BYTES = 2**31
 ROWS_AT_MOST = 2**22
+ROW_SIZES = [32, 64, 128, 256, 512, 1024, 1152, 2048, 4096]
+IN_ORDER_TOO = {32, 64, 256, 1152}
 COUNTERS = ["dram__bytes_read.sum", "lts__t_sectors_op_read.sum"]
 
 
 def by_size(run):
-    """Gather rows of one size from 2 GiB, in random order and in the table's."""
-    full = [32, 64, 128, 256, 512, 1024, 1152, 2048, 4096]
-    for row_bytes in run.sizes(full=full, tiny=[32, 1152]):
+    """Gather rows of one size from 2 GiB, in random order and, some sizes, in the table's."""
+    for row_bytes in run.sizes(full=ROW_SIZES, tiny=[32, 1152]):
         rows = run.sizes(full=[TABLE_BYTES], tiny=[2**16])[0] // row_bytes
         entries = min(rows // 2, ROWS_AT_MOST)
-        for order in ("random", "contiguous"):
+        orders = ("random", "contiguous") if row_bytes in IN_ORDER_TOO else ("random",)
+        for order in orders:
             drawn = partial(listed, run, order=order, rows=rows, row_bytes=row_bytes, count=entries)
             run.compare(
                 subjects={**cuda(run, row_plans(row_bytes)), "triton": triton_rows(row_bytes)},
@@ -52,12 +54,12 @@ def triton_rows(row_bytes):
 
 
 def by_table(run):
-    """Gather 64-byte rows, any of them, from tables that the L2 holds and that it does not.
+    """Gather 64-byte rows, any of them, from a table that the L2 holds and from one that it does not.
 
-    What limits short rows would show here: the lanes and the L2 (the small table takes them at their
-    own pace), the address translation (the large one has more pages), or the memory.
+    What limits short rows would show here, beside those of 2 GiB: the lanes and the L2 (the small table
+    takes them at their own pace), the address translation (512 MiB have fewer pages), or the memory.
     """
-    for mebibytes in run.sizes(full=[16, 512, 8192], tiny=[]):
+    for mebibytes in run.sizes(full=[16, 512], tiny=[]):
         rows = mebibytes * 2**14
 
         def drawn(seed, rows=rows):
@@ -125,30 +127,39 @@ def for_tokens(run):
 
 def by_bytes_in_flight(run):
     """Gather 1152-byte rows with more and more bytes under way on each multiprocessor."""
-    for name, plans in flight_plans().items() if run.on_gpu else ():
-        for plan in plans:
-            one_plan(run, name, plan, operation="in-flight")
+    found = grouped(flight_plans(), lambda plan: plan.in_flight(ROW_BYTES))
+    for flight, plans in found.items() if run.on_gpu else ():
+        side_by_side(run, plans, operation="in-flight", in_flight=flight)
 
 
 def by_warps(run):
     """Gather them with the same bytes under way, kept by few warps or by many."""
-    for name, plans in warp_plans().items() if run.on_gpu else ():
-        for plan in plans:
-            one_plan(run, name, plan, operation="in-flight-by-warps", warps=plan.threads // 32)
+    found = grouped(warp_plans(), lambda plan: (plan.threads // 32, plan.in_flight(ROW_BYTES)))
+    for (warps, flight), plans in found.items() if run.on_gpu else ():
+        sizes = {"warps": warps, "in_flight": flight}
+        side_by_side(run, plans, operation="in-flight-by-warps", **sizes)
 
 
-def one_plan(run, name, plan, **workload):
-    """Time one plan on the rows of 256 tokens."""
+def grouped(plans, key):
+    """Put plans, given as a list a subject, together by what `key` makes of them."""
+    found = {}
+    for name, several in plans.items():
+        for plan in several:
+            found.setdefault(key(plan), {})[name] = plan
+    return dict(sorted(found.items()))
+
+
+def side_by_side(run, plans, **workload):
+    """Time plans with the same bytes under way, in turns, on the rows of 256 tokens."""
     tokens = 256
     run.compare(
-        subjects=cuda(run, {name: plan}),
+        subjects=cuda(run, plans),
         reference=row_sums,
         inputs=partial(caches, run, tokens=tokens),
         exact=True,
         samples=7,
         traffic=tokens * rows_per_token(run) * ROW_BYTES,
         tokens=tokens,
-        in_flight=in_flight(plan, HEAD_WORDS * 4, TAIL_WORDS * 4),
         **workload,
     )
 

@@ -1,15 +1,24 @@
 """What it costs to start a kernel: one that writes one word, alone, and as the nodes of a graph."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
-from cuda_driver import Arguments, check, function, launch
+from shared.cuda_module import Arguments, check, function, launch
 from torch import Tensor
+
+SOURCE = Path(__file__).with_name("touch.cu")
+BLOCK = (1, 1), 1, 0  # grid, threads of a block, bytes of shared memory
 
 
 def touch(out: Tensor, place: int, value: int) -> None:
     """Start the kernel that sets out[place] = value; `out` is int32."""
-    launch(function("touch", "touch"), 1, 1, 0, Arguments(out, place, value))
+    launch(touch_kernel(), *BLOCK, Arguments(out, place, value))
+
+
+def touch_kernel() -> Any:
+    """Build and load the kernel, once a process."""
+    return function(SOURCE, "touch")
 
 
 class TouchGraph:
@@ -23,7 +32,7 @@ class TouchGraph:
         from cuda.bindings import driver
 
         self.out = out
-        self.kernel = function("touch", "touch")
+        self.kernel = touch_kernel()
         self.graph = check(driver.cuGraphCreate(0))
         self.nodes: list[Any] = []
         for place, value in enumerate(values):
