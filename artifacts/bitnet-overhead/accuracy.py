@@ -1,0 +1,60 @@
+"""How far each way is from exact integer arithmetic, and how many codes its arithmetic changes."""
+
+import torch
+from reference import codes_of, layer, ternary_of
+from shared.bitnet_cases import draw
+from shared.bitnet_torchao import leaf_of
+from shared.bitnet_variants import available, fused_norm, int8_range, ternary, with_norm
+
+
+def errors(run, tokens, width, out, *, samples):
+    """Check every way's forward against exact products of codes, on weights as a layer has them."""
+
+    def bound(name, way):
+        if hasattr(way, "norm"):
+            way = with_norm(way, fused_norm)  # the same normalised input for all
+        return lambda x, weight, gain: way(x, leaf_of(name, weight), gain).detach()
+
+    quantised = {name: way for name, way in available().items() if not name.startswith("linear")}
+    run.compare(
+        subjects={name: bound(name, way) for name, way in quantised.items()},
+        reference=layer,
+        inputs=lambda seed: draw(tokens, width, out, seed, run.device, weights="normal")[:3],
+        tolerance=0.25,
+        samples=samples,
+        time=False,
+        part="forward",
+        tokens=tokens,
+        width=width,
+        out=out,
+        weights="normal",
+    )
+
+
+def flips(run, tokens, width, out):
+    """The share of codes that float32 and bfloat16 arithmetic give other than float64 does."""
+    x, weight, gain, _ = draw(tokens, width, out, run.seed, run.device, weights="normal")
+    x = fused_norm(x, gain)
+    wide_codes, wide_ternary = codes_of(x)[0], ternary_of(weight)[0]
+    for dtype in (torch.float32, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        codes = int8_range(x.to(dtype))[0]
+        for what, found, wanted in (
+            ("activation", codes, wide_codes),
+            ("weight", ternary(weight.to(dtype))[0], wide_ternary),
+        ):
+            share = float((found.double() != wanted).double().mean())
+            run.count("flipped_codes", share, unit="fraction", subject=name, quantiser=what)
+    scales_only(run, x, weight, wide_codes, wide_ternary)
+
+
+def scales_only(run, x, weight, codes, ternary_codes):
+    """Codes that flip where only the scale is rounded to bfloat16 and the rest is float64."""
+    a = codes_of(x)[1].bfloat16().double()
+    s = ternary_of(weight)[1].bfloat16().double()
+    for what, found, wanted in (
+        ("activation", (x.double() * a).round().clamp(-128, 127), codes),
+        ("weight", (weight.double() / s).round().clamp(-1, 1), ternary_codes),
+    ):
+        share = float((found != wanted).double().mean())
+        run.count("flipped_codes", share, unit="fraction", subject="bfloat16 scale", quantiser=what)

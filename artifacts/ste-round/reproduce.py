@@ -1,0 +1,179 @@
+"""Reproduce every number of the entry on the smallest straight-through function: one GPU, two minutes.
+
+Graph breaks, what the compiler makes of each way, the gradient of a weight by its size, the CPU without
+a compiler, and training in pairs.
+"""
+
+from functools import partial
+
+import gradients
+import torch
+import training
+from kernel import BREAKERS, COMPILED, compiled_ways
+from reference import step as exact_step
+from shared.bitnet_cases import draw
+from shared.bitnet_evidence import (
+    bound_step,
+    breaks,
+    forward,
+    held_bytes,
+    peak_bytes,
+    ratio,
+    step,
+    usable,
+    wall_seconds,
+)
+from shared.bitnet_torchao import leaf_of, shorten_tuning
+from shared.bitnet_variants import (
+    NAIVE,
+    WAYS,
+    ActivationFunction,
+    WeightFunction,
+    available,
+    detached_activation,
+    detached_weight,
+    naive_activation,
+    naive_weight,
+    round_activation,
+    round_weight,
+    separate_norm,
+    with_norm,
+)
+
+SIZES = (8192, 4096, 4096)
+EAGER = ("linear, normed", "naive", "functions", "whole layer", "round only",
+         "round only, scales detached", "torchao")  # fmt: skip
+ON_CPU = ((64, 256, 256), (256, 1024, 1024))
+TOLERANCE, TOLERANCE_TINY = 0.3, 0.4  # nn.Linear rounds nothing: so far may it lie from the others
+
+
+def reproduce(run):
+    """Graphs first, then times, gradients and training."""
+    shorten_tuning(6)
+    graph_breaks(run)
+    gradients.at_points(run, *run.sizes(full=[(512, 1024, 1024)], tiny=[(128, 128, 128)])[0])
+    gradients.cosines(run, run.sizes(full=[1 << 22], tiny=[1 << 20])[0])
+    steps(run, *run.sizes(full=[SIZES], tiny=[(64, 256, 128)])[0])
+    training.toys(run)
+    training.language(run)
+    if not run.tiny or not run.on_gpu:  # under a sanitizer nothing is timed
+        for sizes in ON_CPU:
+            on_cpu(run, *sizes)
+
+
+# region: breaks
+def graph_breaks(run):
+    """Count dynamo's graph breaks in every way, and in a Function that does one thing more."""
+    x, weight, gain, _ = draw(64, 64, 64, 1, run.device)
+    for name, way in available().items():
+        leaves = x.requires_grad_(), leaf_of(name, weight), gain.requires_grad_()
+        record_breaks(run, name, partial(call_way, way), leaves)
+    for name, function in BREAKERS.items():
+        record_breaks(run, name, function.apply, (weight.detach().requires_grad_(),), alone=True)
+    torch._dynamo.reset()
+
+
+# endregion
+
+
+def call_way(way, *leaves):
+    """Call a way: a plain function, for dynamo."""
+    return way(*leaves)
+
+
+def record_breaks(run, name, call, leaves, *, alone=False):
+    """Record the breaks of a call; 0 means one graph forward and one backward."""
+
+    def traced(*arguments):
+        return call(*arguments) * 1.0
+
+    part = {"part": "Function" if alone else "layer"}
+    run.count("graph_breaks", breaks(traced, *leaves), unit="breaks", subject=name, **part)
+
+
+def steps(run, tokens, width, out):
+    """Time a step of each way, eager and compiled, on the device; then count what it is made of."""
+    here = available()
+    ways = {name: WAYS[name] for name in EAGER if name in here}
+    if not run.tiny:
+        ways |= compiled_ways([name for name in COMPILED if name in here])
+    every = 16 if tokens >= 8192 else 1  # of large outputs every sixteenth row is compared
+
+    def bound(name, way):
+        return lambda *case: step(way, name.removesuffix(", compiled"), *case, every)
+
+    run.compare(
+        subjects={name: bound(name, way) for name, way in ways.items()},
+        reference=lambda *case: exact_step(*case, every),
+        inputs=lambda seed: draw(tokens, width, out, seed, run.device),
+        tolerance=TOLERANCE_TINY if run.tiny else TOLERANCE,
+        work=6 * tokens * width * out,
+        samples=5,
+        part="step",
+        tokens=tokens,
+        width=width,
+        out=out,
+    )
+    if not run.tiny:
+        case = draw(tokens, width, out, run.seed, run.device)
+        ways = usable(ways, case)  # why another is not stands in the record of the comparison
+        for name, way in ways.items():
+            count_way(run, name, way, case)
+        wall(run, ways, case, {"tokens": tokens, "width": width, "out": out})
+
+
+def count_way(run, name, way, case):
+    """Count kernels of a forward and of a step, and the memory that a forward keeps and a step needs."""
+    own = name.removesuffix(", compiled")
+    run.count("held_bytes", held_bytes(lambda: forward(way, own, *case)), unit="B", subject=name)
+    run.count("peak_bytes", peak_bytes(lambda: step(way, own, *case)), unit="B", subject=name)
+    if own == name:  # the eager ones are counted in the entry on overhead
+        return
+    for part, call in (("forward", forward), ("step", step)):
+        found = run.launches(lambda call=call: call(way, own, *case))
+        run.count("launches", len(found), unit="launches", subject=name, part=part)
+
+
+def wall(run, ways, case, where):
+    """Time steps as a training loop sees them, and divide by `nn.Linear`'s after the same norm."""
+    calls = {
+        name: bound_step(way, name.removesuffix(", compiled"), case) for name, way in ways.items()
+    }
+    found = wall_seconds(calls, run.device, rounds=7, each=2)
+    for name, seconds in found.items():
+        run.count("wall_time", seconds, unit="s", subject=name, **where)
+        run.count(
+            "wall_ratio", ratio(found, name, "linear, normed"), unit="ratio", subject=name, **where
+        )
+
+
+def on_cpu(run, tokens, width, out):
+    """Time steps and quantisers alone on the CPU in float32, without a compiler, the norm being the same."""
+    device = torch.device("cpu")
+    case = draw(tokens, width, out, run.seed, device, dtype=torch.float32, weights="uniform")
+    ways = {"naive": NAIVE}
+    for name in ("functions", "round only", "round only, scales detached"):
+        ways[name] = with_norm(WAYS[name], separate_norm)
+    layers = {name: bound_step(way, name, case) for name, way in ways.items()}
+    pairs = {
+        "naive": (naive_weight, naive_activation),
+        "functions": (WeightFunction.apply, ActivationFunction.apply),
+        "round only": (round_weight, round_activation),
+        "round only, scales detached": (detached_weight, detached_activation),
+    }
+    alone = {name: partial(quantise, *pair, case[1], case[0]) for name, pair in pairs.items()}
+    where = {"place": "cpu", "tokens": tokens, "width": width, "out": out}
+    for part, calls in (("step", layers), ("quantisers", alone)):
+        found = wall_seconds(calls, device, rounds=15, each=2)
+        for name, seconds in found.items():
+            run.count("cpu_time", seconds, unit="s", subject=name, part=part, **where)
+            if name != "naive":
+                fast = ratio(found, "naive", name)
+                run.count("cpu_speed", fast, unit="ratio", subject=name, part=part, **where)
+
+
+def quantise(of_weight, of_activation, weight, x):
+    """Quantise both, and take the gradients."""
+    for quantiser, tensor in ((of_weight, weight), (of_activation, x)):
+        leaf = tensor.detach().requires_grad_()
+        torch.autograd.grad(quantiser(leaf), leaf, tensor)

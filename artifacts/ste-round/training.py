@@ -1,0 +1,167 @@
+"""Does the clipped gradient train better? Two toy tasks on the CPU and a language model, paired by seed.
+
+Each process has its own seed, and in it every way starts from the same weights and sees the same batches
+in the same order: the runs of a record are pairs.
+"""
+
+# ruff: noqa: N812 - F is torch's custom
+import torch
+import torch.nn.functional as F
+from gradients import cosine
+from model import Shape, Trainer, initial, windows
+from shared.bitnet_variants import (
+    DETACHED,
+    FUNCTIONS,
+    NAIVE,
+    NORMED,
+    ROUND,
+    BitLinear,
+    ternary,
+)
+from text import corpus
+from torch import nn
+
+RULES = {
+    "functions": FUNCTIONS,
+    "naive": NAIVE,
+    "round only": ROUND,
+    "round only, scales detached": DETACHED,
+}
+"""The naive way has the Functions' gradient and other last bits: what it differs by is chance."""
+FULL = Shape(width=128, heads=4, layers=2, context=64, batch=32, steps=400)
+TINY = Shape(width=16, heads=2, layers=1, context=8, batch=2, steps=4)
+LETTERS_LEARNT, LETTERS_KEPT = 400_000, 50_000
+EPOCHS, BATCHES, BATCH, WIDTH, HIDDEN, CLASSES = 50, 4, 64, 16, 64, 4
+EVERY = 40
+
+
+def toys(run):
+    """Train small nets on two tasks, and compare each rule with the identity's along the curve."""
+    for task in ("regression", "classification"):
+        base = toy(FUNCTIONS, task, run.seed)
+        record_curve(run, "functions", base, task)
+        for name in list(RULES)[1:]:
+            losses = toy(RULES[name], task, run.seed)
+            record_curve(run, name, losses, task)
+            apart = [abs(one - two) / two for one, two in zip(losses, base, strict=True)]
+            where = {"task": task, "epochs": EPOCHS}
+            run.count("along_curve", max(apart), unit="fraction", subject=name, **where)
+            run.count("at_end", apart[-1], unit="fraction", subject=name, **where)
+            run.count("loss_ratio", losses[-1] / base[-1], unit="ratio", subject=name, **where)
+
+
+def toy(way, task, seed):
+    """Return the mean loss of each epoch of a net of two layers."""
+    source = torch.Generator().manual_seed(seed)
+    x = torch.randn(BATCHES, BATCH, WIDTH, generator=source)
+    if task == "regression":
+        y, outputs, measure = (
+            torch.sin(x[..., :4].sum(-1, keepdim=True)) + x[..., 4:5],
+            1,
+            F.mse_loss,
+        )
+    else:
+        teacher = torch.randn(WIDTH, CLASSES, generator=source)
+        y, outputs, measure = (x @ teacher).argmax(-1), CLASSES, F.cross_entropy
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = nn.Sequential(
+            BitLinear(way, WIDTH, HIDDEN), nn.ReLU(), BitLinear(way, HIDDEN, outputs)
+        )
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(EPOCHS):
+        total = 0.0
+        for inputs, wanted in zip(x, y, strict=True):
+            loss = measure(model(inputs), wanted)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            total += loss.item()
+        losses.append(total / BATCHES)
+    return losses
+
+
+def record_curve(run, name, losses, task):
+    """Record every second epoch's loss."""
+    for epoch in range(0, EPOCHS, 2):
+        run.count("loss", losses[epoch], unit="", subject=name, step=epoch + 1, task=task)
+
+
+# region: language
+def language(run):
+    """Train the language model by each rule and in full precision, and compare on letters kept aside."""
+    shape = TINY if run.tiny else FULL
+    text = corpus(LETTERS_LEARNT + LETTERS_KEPT)
+    source = torch.Generator().manual_seed(run.seed)
+    batches = windows(text[:LETTERS_LEARNT], shape, shape.steps, source).to(run.device)
+    kept = windows(text[LETTERS_LEARNT:], shape, 16, torch.Generator().manual_seed(0))
+    kept = kept.flatten(0, 1).to(run.device)
+    losses = {}
+    for name, way in {"linear, normed": NORMED, **RULES}.items():
+        model = initial(way, shape, run.seed, run.device)
+        losses[name] = learn(run, name, model, batches, kept)
+        if name in RULES:
+            describe(run, name, model, kept, shape)
+    for name, loss in losses.items():
+        if name != "functions":
+            ratio = loss / losses["functions"]
+            run.count(
+                "loss_ratio", ratio, unit="ratio", subject=name, task="language", steps=shape.steps
+            )
+
+
+# endregion
+
+
+def learn(run, name, model, batches, kept):
+    """Train on batches; record the loss on what is kept aside, and return the last."""
+    trainer = Trainer(model, batches[0])
+    for number, window in enumerate(batches):
+        if number % EVERY == 0:
+            run.count(
+                "loss", held_out(model, kept), unit="", subject=name, step=number, task="language"
+            )
+        trainer.step(window)
+    run.count("replayed", trainer.replayed, unit="", subject=name, task="language")
+    last = held_out(model, kept)
+    run.count("loss", last, unit="", subject=name, step=len(batches), task="language")
+    return last
+
+
+@torch.no_grad()
+def held_out(model, kept):
+    """Return the mean loss over the windows kept aside."""
+    return model.loss(kept).item()
+
+
+def describe(run, name, model, kept, shape):
+    """How many weights are saturated at the end, and how the rules' gradients lie there."""
+    weights = model.bitnet_weights()
+    beyond = sum(int((each.abs() > 1.5 * ternary(each)[1]).sum()) for each in weights)
+    share = beyond / sum(each.numel() for each in weights)
+    where = {"task": "language", "steps": shape.steps}
+    run.count("saturated", share, unit="fraction", subject=name, **where)
+    found = {rule: gradient(model, way, kept[: shape.batch]) for rule, way in RULES.items()}
+    scale = (found["round only"] - found["round only, scales detached"]).norm()
+    part = float(scale / found["round only, scales detached"].norm())
+    run.count("scale_gradient", part, unit="fraction", subject=name, **where)
+    run.count(
+        "gradient_cosine",
+        cosine(found["round only"], found["functions"]),
+        unit="",
+        subject=name,
+        **where,
+    )
+
+
+def gradient(model, way, window):
+    """Return the gradient of all quantised weights, in one vector, were the model of another way."""
+    layers = [each for each in model.modules() if isinstance(each, BitLinear)]
+    before = [each.way for each in layers]
+    for each in layers:
+        each.way = way
+    found = torch.autograd.grad(model.loss(window), model.bitnet_weights())
+    for each, own in zip(layers, before, strict=True):
+        each.way = own
+    return torch.cat([each.flatten() for each in found]).double()
