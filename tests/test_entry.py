@@ -57,7 +57,13 @@ def test_an_entry_that_is_right_is_read(lab):
             "'summary' is missing",
             "add `summ",
         ),
-        ("tags: [pytorch, sums]", "tags: sums", "tags", "tags: expected `array`", "write a list"),
+        (
+            "tags: [pytorch, sums]",
+            "tags: sums",
+            "tags",
+            "tags: is text, not a list",
+            "write a list",
+        ),
         ("artifact: row-sum", "artifact: row-sun", "artifact", "'row-sun'", "use row-sum"),
         ("artifact: row-sum", "artifact: ../../etc", "artifact", "no artifact can", "use one of"),
         ("date: 2026-12-02", "date: 2026-13-45", "date", "'2026-13-45' is no date", "YYYY-MM-DD"),
@@ -80,10 +86,31 @@ def test_an_entry_that_is_right_is_read(lab):
         ("batch=31\n", "31\n", "workload: 31", "is not text", "batch=31 length=4096"),
         ("batch=31\n", "batch\n", "workload: batch", "not name=value", "batch=31 length=4096"),
         ("at_least: 10", "at_leest: 10", "at_leest", "no key 'at_leest'", "use at_least"),
-        ("at_least: 10", "at_least: fast", "at_least", "at_least: expected", "a plain number"),
+        (
+            "at_least: 10",
+            "at_least: fast",
+            "at_least",
+            "at_least: is text, not a number",
+            "a plain number",
+        ),
         ("at_least: 10", "at_least: .inf", "at_least", "not finite", "a plain number"),
         ("at_least: 10", "at_least: .nan", "at_least", "not finite", "a plain number"),
         ("at_least: 10", "between: [2, 1]", "between", "low end is above", "swap"),
+        (
+            "at_least: 10",
+            "between: 3",
+            "between",
+            "is a number, not a list",
+            "between: [low, high]",
+        ),
+        ("at_least: 10", "at_least: 2x", "at_least", "is text, not a number", "a plain number"),
+        (
+            "at_least: 10",
+            "at_least: 10\n    reported: 3",
+            "reported",
+            "is a number, not keys with values",
+            "{value: 3, device: nvidia-b200, by: who}",
+        ),
         ("at_least: 10", "between: [1, .inf]", "between", "not finite", "a plain number"),
         ("    at_least: 10\n", "", "fast:", "has no bound", "exactly one"),
         (
@@ -289,7 +316,7 @@ def test_reading_takes_time_in_proportion_to_the_text(lab, text):
     start = time.perf_counter()
     with contextlib.suppress(Faults):
         load(path, lab.repository)
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 6
 
 
 @pytest.mark.parametrize(
