@@ -53,6 +53,9 @@ def run(session: nox.Session, command: str, *words: str, **variables: str) -> No
     here = Path(sys.executable).parent
     variables["PATH"] = os.pathsep.join([str(here), os.environ.get("PATH", "")])
     program = sys.executable if command == "python" else command
+    if shutil.which(program, path=variables["PATH"]) is None:
+        lacks = f"--no-venv: {sys.executable} has no {program}"
+        session.error(f"{lacks}; install the list of pyproject.toml that has it, or use a venv")
     session.run(program, *words, env=variables, external=True)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from warplog import runner
+from warplog.doubt import doubts
 from warplog.entry import load_all
-from warplog.names import doubts
 from warplog.source import Repository
 
 REPOSITORY = Repository.find(Path(__file__))
@@ -25,7 +25,9 @@ def test_an_artifact_is_right_at_tiny_sizes(slug):
     named = {
         f"{e.slug}: {n}": q for e in ENTRIES if e.artifact == slug for n, q in e.quantities.items()
     }
-    assert list(doubts(named, outcome.record, [], source)) == [], "right names are doubted"
+    assert list(doubts(named, outcome.record, [], source, outcome.offered)) == [], (
+        "right names are doubted"
+    )
 
 
 @pytest.mark.parametrize("slug", [artifact.slug for artifact in REPOSITORY.artifacts()])

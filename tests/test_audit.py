@@ -20,6 +20,7 @@ from warplog.fault import Fault
 from warplog.privacy import kinds
 from warplog.record import Record, dumps
 from warplog.source import closure_digest
+from warplog.store import publish
 
 NOW = datetime(2026, 12, 3, tzinfo=UTC)
 PINS = {**H200, "pin_bandwidth": 4.8e12, "l2_bytes": 62_914_560, "watts_limit": 700.0}
@@ -468,8 +469,7 @@ def test_the_command_says_what_it_checked_and_what_it_means(lab, found):
     assert words in result.output
     assert "its claims by this record: 1 supported" in result.output
     assert (
-        "commit it as artifacts/row-sum/records/nvidia-h200/2026-11-02T101500Z.json"
-        in result.output
+        "copy it to artifacts/row-sum/records/nvidia-h200/2026-11-02T101500Z.json" in result.output
     )
 
 
@@ -521,3 +521,44 @@ def test_whatever_a_sealed_record_holds_is_findings_and_no_crash(tmp_path_factor
         path.write_text(json.dumps(tree), encoding="utf-8")
     for each in audit(path, Archive(lab.repository), NOW).findings:
         assert str(each).startswith("offered.json")
+
+
+def test_a_file_that_was_added_is_not_said_to_have_changed(lab):
+    (lab.root / "artifacts/row-sum/notes.txt").write_text("a note\n")
+    record = offer(lab, measured_again())
+    (lab.root / "artifacts/row-sum/more.txt").write_text("a note\n")
+    path = lab.root / "offered.json"
+    path.write_text(dumps(record), encoding="utf-8")
+    said = only(audit(path, Archive(lab.repository), NOW))
+    assert "source: stale, more.txt was added since it was measured" in said
+
+
+def verified(path):
+    return CliRunner().invoke(cli.app, ["verify-record", str(path)])
+
+
+def test_a_copy_of_a_published_record_is_said_to_be_one(lab, tmp_path):
+    next(lab.root.glob("artifacts/row-sum/records/*/*.json")).unlink()
+    path = publish(offer(lab, measured_again()), lab.artifact().records)
+    (tmp_path / "copy.json").write_bytes(path.read_bytes())
+    result = verified(tmp_path / "copy.json")
+    assert f"published already, as {path.relative_to(lab.root).as_posix()}" in result.output
+    assert "to offer it" not in result.output
+
+
+def test_a_record_without_a_gpu_is_not_to_be_offered(lab):
+    path = lab.root / "offered.json"
+    path.write_text(dumps(offer(lab, measured_again(), device="cpu")), encoding="utf-8")
+    result = verified(path)
+    assert result.exit_code == 1
+    assert "offered.json: was made without a GPU" in result.output
+    assert "measure on one: nox -s reproduce -- row-sum --publish" in result.output
+    assert "commit" not in result.output
+
+
+def test_what_a_broken_reproduction_kept_is_called_so(lab):
+    path = lab.root / "a.incomplete.json"
+    path.write_text('{"incomplete": true, "artifact": "row-sum", "reason": "x", "runs": []}')
+    result = verified(path)
+    assert result.exit_code == 1
+    assert "no record: incomplete; it holds what was measured before a fault" in result.output

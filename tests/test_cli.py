@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from warplog import cli, runner
+from warplog.fault import Fault
 from warplog.record import loads
 from warplog.runner import Outcome, Where
 from warplog.source import Repository
@@ -388,3 +389,52 @@ def test_verify_without_a_gpu_calls_nothing_as_published(lab):
     assert result.exit_code == 0
     assert "right, and nothing was timed" in result.output
     assert "as published" not in result.output
+
+
+def test_an_artifact_that_compares_nothing_is_an_error(lab):
+    """Nothing was checked, so nothing was right."""
+    lab.artifact(reproduce="def reproduce(run):\n    run.count('n', 1, unit='rows', subject='s')\n")
+    result = call("reproduce", "row-sum")
+    assert result.exit_code == 2
+    assert "artifacts/row-sum/reproduce.py: compared nothing with a reference; call run.com" in (
+        " ".join(result.output.split())
+    )
+    assert "checks of correctness" not in result.output
+
+
+def test_a_python_without_the_packages_is_told_what_to_install(tmp_path):
+    """`-S` hides the installed packages from it."""
+    home = str(Repository.find(Path(__file__)).root)
+    program = [sys.executable, "-S", "-m", "warplog", "check"]
+    done = subprocess.run(
+        program, cwd=tmp_path, env={"PYTHONPATH": home}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"warplog: \S+ has no package \w+; run `pip install -e \.` .*\n", done.stderr
+    )
+
+
+def test_a_python_without_torch_is_not_called_one_without_a_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (tmp_path / "python").write_text(
+        f'#!/bin/sh\nexec {Path(sys.base_prefix) / "bin/python3"} -S "$@"\n'
+    )
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(Fault, match=r"has no package torch; run `pip install -e '\.\[measure\]'`"):
+        runner.gpus()
+
+
+SIZED = CPU_SCRIPT.replace(
+    "    run.compare(", "    for batch in run.sizes(full=[31], tiny=[2]): run.compare("
+).replace("batch=31", "batch=batch")
+
+
+def test_a_size_that_no_gpu_would_get_is_noted_without_one(lab):
+    for path in files(lab):
+        path.unlink()
+    lab.artifact(reproduce=SIZED)
+    lab.entry(factory.FRONT.replace("batch=31\n    at", "batch=5000\n    at"), "\nNothing.\n")
+    found = [line for line in call("reproduce", "row-sum").output.splitlines() if "note: " in line]
+    assert "note: claim 'fast': no size batch=5000 is measured; use batch=31" in found
+    assert not any("value 'time': no size" in line for line in found)

@@ -22,7 +22,7 @@ HEAD = """
 import os, pathlib, signal, time
 
 def count(run):
-    run.count("n", 1, unit="n", subject="s")
+    run.count("error", 0, unit="fraction", subject="s")
 
 def compare(run):
     import torch
@@ -159,7 +159,8 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_the_others_go_on(lab, c
     assert status == 2, said
     assert "dies-once: attempt 1 of 2: its worker died; again" in said
     assert "dies-always: attempt 2 of 2: its worker died\n" in said
-    assert "raises: process 1 of 1: ValueError: no such size" in said
+    place = r"artifacts/raises/reproduce\.py:\d+"
+    assert re.search(rf"raises: process 1 of 1: {place}: ValueError: no such size", said)
     assert "good: run 1 of 1" in said
     assert outcomes(said) == {
         "dies-always": "could not run",

@@ -1,6 +1,5 @@
 """Walks entries/: each entry is right, its numbers are the record's, and its page can be written."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from warplog.evidence import Archive
 from warplog.journal import outcome_of
 from warplog.page import write
 from warplog.placeholder import substitute
+from warplog.publication import crowded
 from warplog.source import Repository
 
 REPOSITORY = Repository(Path(__file__).parents[1])
@@ -46,31 +46,18 @@ def test_the_page_of_an_entry_can_be_written(path, archive):
     assert not set(page.html) & set(substitute(page.markdown, page.html).split())
 
 
-def crowded(prose):
-    """The lines of paragraphs that hold more than one sentence; tables and list items may."""
-    in_item, after_blank = False, True
-    for line in prose.splitlines():
-        if re.match(r"\s*(?:[-*+]|\d+[.)]) ", line):
-            in_item = True
-        elif line.strip() and not line.startswith((" ", "\t")) and after_blank:
-            in_item = False
-        after_blank = not line.strip()
-        if not in_item and not line.startswith("|") and re.search(r"\w[.?!] [A-Z]\w", line):
-            yield line
-
-
 def test_only_list_items_and_tables_hold_several_sentences_a_line():
     prose = (
         "One. Two.\n\n- One. Two.\n  Three. Four.\n\n  Five. Six.\n\n| A. Bee. |\n\nWhy? We did.\n"
     )
-    assert list(crowded(prose)) == ["One. Two.", "Why? We did."]
+    assert [line for _, line in crowded(prose)] == ["One. Two.", "Why? We did."]
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
 def test_an_entry_has_one_sentence_a_line(path, archive):
     """So that a change to a sentence is a change to a line."""
     entry = load(path, REPOSITORY, archive)
-    assert list(crowded(entry.body.prose[entry.body.start :])) == []
+    assert list(crowded(entry.body.prose, entry.body.start)) == []
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)

@@ -46,6 +46,7 @@ from warplog.store import file_name, publish, read
 ROOT = Path(__file__).parents[1]
 COUNTING = """
 def reproduce(run):
+    run.count("error", 0, unit="fraction", subject="s")
     for size in range(8):
         run.count("n", 1e15 + run.seed, unit="n", subject="s", size=size)
 """
@@ -565,7 +566,7 @@ import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 def reproduce(run):
-    run.count("n", 1, unit="n", subject="s")
+    run.count("error", 0, unit="fraction", subject="s")
     if os.fork() == 0:
         os.setsid()
         if os.fork():

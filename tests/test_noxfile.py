@@ -59,3 +59,14 @@ def test_the_contributors_guide_says_so(words):
 def test_all_tests_are(menu):
     assert ran(menu.tests)[-1] == "python -m coverage report"
     assert "python -m coverage run -m pytest" in ran(menu.tests)
+
+
+def test_a_python_that_lacks_a_program_is_told_so_in_one_line(menu):
+    """With `--no-venv` nothing is installed."""
+
+    def error(words):
+        raise RuntimeError(words)
+
+    session = SimpleNamespace(virtualenv=SimpleNamespace(is_sandboxed=False), error=error)
+    with pytest.raises(RuntimeError, match="has no no-such-program; install the list of pyproject"):
+        menu.run(session, "no-such-program")

@@ -145,3 +145,24 @@ def test_a_watch_tells_what_appeared_changed_and_went(tmp_path):
     watch.end()
     watch.join(60)
     assert told == {kept, gone, tmp_path / "sub/new.json"}
+
+
+def test_an_address_that_is_taken_is_one_line_with_another_to_use():
+    """MkDocs itself would end with a traceback."""
+    import socket
+
+    from mkdocs.exceptions import PluginError
+    from mkdocs.livereload import LiveReloadServer
+
+    from warplog.serving import _refuse_taken
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = LiveReloadServer(lambda: None, "127.0.0.1", port, ".")
+        says = rf"cannot serve at 127\.0\.0\.1:{port} \(Address already in use\); .* -- -a 127\.0\.0\.1:"
+        with pytest.raises(PluginError, match=says):
+            _refuse_taken(server)
+    _refuse_taken(server)
+    server.server_close()

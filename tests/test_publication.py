@@ -1,6 +1,7 @@
 """What stands between a draft and publication is a note, and never a failed check."""
 
 import factory
+import msgspec
 import pytest
 from factory import FRONT, measured, timed
 from typer.testing import CliRunner
@@ -9,7 +10,7 @@ from warplog import cli
 from warplog.check import check
 from warplog.entry import load_all
 from warplog.evidence import Archive
-from warplog.publication import notes
+from warplog.publication import disputes, notes
 
 DRAFT = FRONT + "draft: true\n"
 PLAIN = "\nNothing.\n"
@@ -108,3 +109,32 @@ def test_check_prints_the_notes_beside_faults(lab):
     assert result.exit_code == 1
     assert "placeholder text left" in result.output
     assert "'33 µs' stands on nothing" in str(result.exception)
+
+
+def test_a_line_with_two_sentences_is_named_with_its_number(lab):
+    """So that a change to a sentence is a change to a line."""
+    path = lab.entry(FRONT, "\nOne.\n\nIt ran. We looked.\n\n- It ran. We looked.\n")
+    (fault,) = map(str, check(lab.repository))
+    assert fault.startswith(f"{lab.line(path, 'It ran.')}: more than one sentence in the line 'It ")
+    assert fault.endswith("put each sentence on a line of its own")
+    lab.entry(DRAFT, "\nIt ran. We looked.\n")
+    assert list(check(lab.repository)) == []
+    assert "draft: more than one sentence" in " ".join(noted(lab))
+
+
+def test_a_record_of_another_device_that_disputes_a_claim_is_told(lab):
+    """It is no fault: a refutation is a result."""
+    slow = [msgspec.structs.replace(each, runs=[[1e-4]] * 6) for each in timed(batch=31)[:2]]
+    path = lab.publish(lab.artifact(), slow, device="nvidia-l4")
+    lab.entry(FRONT, PLAIN)
+    place = path.relative_to(lab.root).as_posix()
+    said = f"note: {place}: disputes 1 of 1 claims of entries/2026-12-02-one-sum.md: fast; its page"
+    result = CliRunner().invoke(cli.app, ["check"])
+    assert (result.exit_code, result.exception) == (0, None)
+    assert said in result.output
+
+
+def test_a_record_that_agrees_or_that_a_draft_is_told_of_disputes_nothing(lab):
+    archive = Archive(lab.repository)
+    lab.publish(lab.artifact(), timed(batch=31), device="nvidia-l4")
+    assert list(disputes(load_all(lab.repository, archive)[0], archive)) == []

@@ -185,7 +185,7 @@ def test_what_spans_workloads_says_how(mean, count, words):
     [
         ("mean: geometric", "mean: geometrical", "'geometrical' is no choice here; use geometric"),
         ("mean: geometric", "mean: median", "use one of: arithmetic, geometric"),
-        ("mean: geometric", "mean: true", "mean: expected `str | null`, got `bool`"),
+        ("mean: geometric", "mean: true", "mean: is true or false, not text; write text"),
         ("mean: geometric", "maen: geometric", "no key 'maen' is known here; use mean"),
         (
             "mean: arithmetic",

@@ -109,8 +109,8 @@ def test_the_same_fact_twice_is_refused(run):
 
 
 BAD_ARGUMENTS = [
-    ({"baseline": "c"}, "must be a subject"),
-    ({"cache": "lukewarm"}, "cold or warm"),
+    ({"baseline": "c"}, "'c' is no subject; use one of: a"),
+    ({"cache": "lukewarm"}, "neither cold nor warm"),
     ({"samples": 0}, "samples=0 must be 1 to 100"),
     ({"samples": 101}, "samples=101"),
 ]
@@ -124,7 +124,7 @@ def test_a_bad_argument_is_said_before_anything_runs(run, written, numbers, opti
 
 
 def test_no_subject_is_no_comparison(run, numbers):
-    with pytest.raises(ValueError, match="must be a subject"):
+    with pytest.raises(ValueError, match="nothing to compare"):
         run.compare({}, reference, numbers, n=1)
 
 
@@ -344,3 +344,19 @@ def test_a_process_without_a_name_for_its_user_can_still_say_what_was_wrong(
     monkeypatch.setattr("getpass.getuser", nobody)
     run.compare({"a": lambda x: x * 3}, reference, numbers, n=1000)
     assert "exceeds the tolerance" in written.failure("a")
+
+
+def test_without_a_gpu_the_sizes_of_one_are_written_down(run, written):
+    """So that a claim about a size that no GPU would get is doubted before one is paid for."""
+    assert run.sizes(full=[(4096, "a"), {"rows": 1, "kind": True}], tiny=[(3, "b")]) == [(3, "b")]
+    run.sizes(full=[object()], tiny=[2])
+    assert [event for event in written if event["event"] == "sizes"] == [
+        {"event": "sizes", "full": [[4096, "a"], [1, "true"]], "tiny": [[3, "b"]]},
+        {"event": "sizes", "full": None, "tiny": [[2]]},
+    ]
+
+
+def test_a_keyword_of_compare_with_a_wrong_letter_is_no_size(run, written, numbers):
+    with pytest.raises(ValueError, match="sampless= is taken as a size, and looks like samples="):
+        run.compare({"a": double}, reference, numbers, sampless=3)
+    assert written == []

@@ -299,7 +299,10 @@ def test_what_could_not_run_is_status_2_and_the_others_go_on(lab):
     lab.artifact("one", reproduce="def reproduce(run):\n    raise ValueError('odd')\n")
     result = call("--tool", "synccheck")
     assert result.exit_code == 2
-    assert "one: synccheck: could not run: ValueError: odd" in result.output
+    assert (
+        "one: synccheck: could not run: artifacts/one/reproduce.py:2: ValueError: odd"
+        in result.output
+    )
     assert "two: synccheck: nothing found" in result.output
 
 

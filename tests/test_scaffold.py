@@ -251,3 +251,22 @@ def test_outside_a_checkout_it_says_so(tmp_path, monkeypatch, capsys):
     assert ended.value.code == 2
     assert "run it inside a Warplog checkout" in capsys.readouterr().err
     assert list(Path(tmp_path).iterdir()) == []
+
+
+@pytest.mark.parametrize(("slug", "free"), [("taken", "taken-2"), ("Ta ken", "ta-ken-2")])
+def test_a_slug_that_is_taken_is_answered_with_one_that_is_free(lab, slug, free):
+    (lab.root / "artifacts/taken").mkdir()
+    (lab.root / "artifacts/ta-ken").mkdir()
+    assert f"use --slug {free}" in str(call("A norm", "--slug", slug, "--yes").exception)
+    assert call("A norm", "--slug", free, "--yes").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [("RTX 4090", "nvidia-geforce-rtx-4090"), ("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80gb")],
+)
+@pytest.mark.usefixtures("lab")
+def test_a_device_in_other_words_is_answered_with_the_name_that_records_have(device, name):
+    said = str(call("A norm", "--device", device, "--yes").exception)
+    assert said.startswith(f"--device: '{device}' is the name of no device; ")
+    assert said.endswith(f"as records/ does: {name}")

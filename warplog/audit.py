@@ -19,12 +19,16 @@ from warplog.place import line_of
 from warplog.plausibility import repeated, unlikely
 from warplog.privacy import kinds, private
 from warplog.record import Record, check_seal, loads
-from warplog.source import Artifact, closure_digest
+from warplog.source import Artifact, added, closure_digest, told
 from warplog.store import file_name
 
 FRESH, STALE, UNKNOWN = "fresh", "stale", "unknown"
 _SHOWN = 20
 _OFFERED = "ask for the file as the harness wrote it, or for a new measurement"
+
+
+class _Incomplete(msgspec.Struct):
+    incomplete: bool
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,31 @@ def audit(path: Path, archive: Archive, now: datetime | None = None) -> Audit:
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise Fault(str(path), problem, "name the file of a record") from None
+    if _is_incomplete(text):
+        remedy = "it holds what was measured before a fault; mend that, and measure again"
+        return Audit(None, UNKNOWN, (Fault(place, "is no record: incomplete", remedy),))
     try:
         record = loads(text, place, remedy=_OFFERED, sealed=False)
     except Fault as fault:
         return Audit(None, UNKNOWN, (fault,))
+    if record.device == "cpu":
+        remedy = "measure on one: nox -s reproduce -- " + record.artifact + " --publish"
+        problem = "was made without a GPU: nothing was timed, and nothing is to be offered"
+        return Audit(None, UNKNOWN, (Fault(place, problem, remedy),))
     found = [*_sealed(record, text, place), *_filed(record, path)]
     source, problems = _source(record, archive)
     for steps, problem, remedy in [*problems, *_doubts(record, archive, now or datetime.now(UTC))]:
         found.append(Fault(f"{place}:{line_of(text, steps)}", problem, remedy))
     found += _private(msgspec.json.decode(text), text, place)
     return Audit(record, source, tuple(found))
+
+
+def _is_incomplete(text: bytes) -> bool:
+    """Return whether a file is what a reproduction kept that did not come to its end."""
+    try:
+        return bool(msgspec.json.decode(text, type=_Incomplete).incomplete)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return False
 
 
 def read_here(path: Path) -> Record:
@@ -105,7 +124,9 @@ def _source(record: Record, archive: Archive) -> tuple[str, Problems]:
         problem = f"source: the checkout has no file {', '.join(map(repr, unknown[:_SHOWN]))}"
         return UNKNOWN, [(["source", "files", unknown[0]], problem, remedy)]
     if changed:
-        problem = f"source: stale, {', '.join(changed[:_SHOWN])} changed since it was measured"
+        problem = (
+            f"source: stale, {told(changed[:_SHOWN], added(changed, record))} since it was measured"
+        )
         return STALE, [(["source", "files"], problem, remedy)]
     return FRESH, []
 

@@ -16,7 +16,9 @@ from warplog.evidence import Archive, Evidence
 from warplog.fault import Fault
 from warplog.markup import blank, line_around, measured_numbers
 from warplog.publication import only_drafts, stale, unmet
+from warplog.script import script_faults
 from warplog.source import Artifact, Repository
+from warplog.stray import stray
 
 _NAMED = re.compile(rb"^artifact:[ \t]*[\"']?([a-z0-9-]+)", re.MULTILINE)
 _LINK = re.compile(r"\[[^\[\]]*\]\(#[^()\s]*\)")
@@ -35,6 +37,7 @@ def check(repository: Repository, archive: Archive | None = None) -> list[Fault]
         faults += _artifact_faults(artifact, archive, may_be_stale=artifact.slug in hidden)
     faults += _folder_faults(repository)
     faults += _unnamed(repository)
+    faults += stray(repository)
     for entry in entries:
         faults += entry_faults(entry, archive)
     return sorted(faults, key=_order)
@@ -60,11 +63,13 @@ def _artifact_faults(
 
 
 def _file_faults(artifact: Artifact) -> Iterator[Fault]:
-    """Yield a fault where a file of the artifact can be neither recorded nor published."""
+    """Yield a fault where a file of the artifact can be neither recorded nor published, or is no script."""
     try:
-        artifact.files()
+        files = artifact.files()
     except Fault as fault:
         yield fault
+    else:
+        yield from script_faults(artifact, files)
 
 
 def _folder_faults(repository: Repository) -> Iterator[Fault]:

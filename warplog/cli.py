@@ -21,7 +21,7 @@ from warplog.entry import Entry
 from warplog.evidence import Archive
 from warplog.fault import Fault, Faults, remedy_of
 from warplog.option import Commit, Device, Gpu, Limit, Names, On, Out, Publish, Runs
-from warplog.publication import counted, notes
+from warplog.publication import counted, disputes, notes
 from warplog.record import schema as record_schema
 from warplog.source import Artifact, Repository
 from warplog.store import write_whole
@@ -125,7 +125,7 @@ def check() -> None:
     archive = Archive(repository)
     faults = faults_of(repository, archive)
     found, _ = entries.load_all(repository, archive)
-    for note in notes(found, archive):
+    for note in [*notes(found, archive), *disputes(found, archive)]:
         typer.echo(f"note: {note}")
     if faults:
         raise Faults(faults)

@@ -14,7 +14,7 @@ import msgspec
 
 from warplog import sound
 from warplog.environment import scrub
-from warplog.record import SAMPLES_AT_MOST, Measurement, Number, Workload, compact
+from warplog.record import SAMPLES_AT_MOST, Measurement, Number, Scalar, Workload, compact
 
 REASON_AT_MOST = 300
 TEXT_AT_MOST = 4000
@@ -116,6 +116,20 @@ def number(value: Any, where: str) -> Number:
     if isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain
     raise ValueError(f"{where}: {plain!r} is not a finite number")
+
+
+def rows_of(sizes: Sequence[Any]) -> list[list[Scalar]] | None:
+    """Return the numbers and words in each of `sizes`, in order; None where one holds anything else."""
+    rows = []
+    for each in sizes:
+        plain = _plain(each)
+        members = plain.values() if isinstance(plain, dict) else plain
+        row = list(members) if isinstance(plain, list | tuple | dict) else [plain]
+        try:
+            rows.append(list(workload_of({f"size {i}": one for i, one in enumerate(row)}).values()))
+        except ValueError:
+            return None
+    return rows
 
 
 def workload_of(sizes: dict[str, Any]) -> Workload:

@@ -14,7 +14,7 @@ from warplog.fault import Fault
 from warplog.quantity import Quantity, readings
 from warplog.reading import Reading, Unmeasured
 from warplog.record import PROTOCOL, Record
-from warplog.source import Artifact, Repository
+from warplog.source import Artifact, Repository, added, told
 from warplog.store import read
 
 CEILINGS = "ceilings"
@@ -54,11 +54,16 @@ class Evidence:
         return self.record.protocol.version < PROTOCOL
 
     @property
+    def added(self) -> tuple[str, ...]:
+        """The files among `changed` that were not there when it was measured."""
+        return added(self.changed, self.record)
+
+    @property
     def stale_reason(self) -> str:
         """What to say of a stale record; empty for a fresh one."""
         if self.fresh:
             return ""
-        return f"the record is stale: {', '.join(self.changed)} changed since it was measured"
+        return f"the record is stale: {told(self.changed, self.added)} since it was measured"
 
     def judge(self, claim: Claim) -> Judgement:
         """Return the verdict on `claim` here: untested where the record is stale."""

@@ -70,8 +70,22 @@ def _about(found: Audit, record: Record, archive: Archive, file: Path) -> None:
                 f"disputes {row.claim}: {row.here.verdict} here, {row.published.verdict} on {row.device}"
             )
     where = f"artifacts/{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
-    if not found.findings and not file.resolve().as_posix().endswith(where):
-        typer.echo(f"to offer it, commit it as {where}")
+    if found.findings or file.resolve().as_posix().endswith(where):
+        return
+    if _published(record, archive, where):
+        typer.echo(f"it is published already, as {where}: nothing is to be done")
+    else:
+        typer.echo(
+            f"to offer it, copy it to {where} and commit that; `nox -s check` then tells of it"
+        )
+
+
+def _published(record: Record, archive: Archive, where: str) -> bool:
+    """Return whether the very record stands already where it would be filed."""
+    history = archive.of(record.artifact).history.get(record.device, ())
+    root = archive.repository.root
+    there = (each for each in history if each.path.relative_to(root).as_posix() == where)
+    return any(each.record.seal == record.seal for each in there)
 
 
 def _objections(count: int) -> str:

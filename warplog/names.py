@@ -1,22 +1,18 @@
-"""Checks the names that an entry uses against the names that its records hold, or that a try held.
+"""Checks the names that an entry uses against the names that its records hold.
 
-The rule kept here: a wrong name is answered with the nearest right one; where a try at tiny sizes is all
-there is, which measures less, only a name that the source does not spell either is doubted. Pure.
+The rule kept here: a wrong name is answered with the nearest right one. Pure.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct
 
-from warplog.quantity import AA_METRIC, DERIVED, UNITS, Quantity, filed, matches
+from warplog.quantity import DERIVED, Quantity, filed, matches
 from warplog.record import Measurement, Record
 from warplog.workload import spell
 
 _SHOWN = 8
-_ALIKE = 0.75
-_WORD = re.compile(r"[^\W\d_]+")
 
 
 class Problem(Struct, frozen=True):
@@ -85,36 +81,3 @@ def _combination(quantity: Quantity, of_subject: list[Measurement]) -> Iterator[
     asked = spell(quantity.workload)
     options = list(dict.fromkeys(spell(each.workload) for each in found))
     yield Problem("workload", f"no workload {asked!r} was measured", nearest(asked, options))
-
-
-def doubts(
-    quantities: Mapping[str, Quantity], tried: Record, past: Sequence[Record], source: str
-) -> Iterator[tuple[str, str]]:
-    """Yield the id of each quantity that names what no script measures, with what to say of it.
-
-    `tried` is what ran without a GPU, `past` the records that there are, `source` the text of the scripts.
-    """
-    found = [each for record in (tried, *past) for each in record.measurements]
-    subjects = {each.subject for each in found}
-    metrics = {each.metric for each in found} | UNITS.keys() | {AA_METRIC}
-    spelt = set(_WORD.findall(source))
-    for name, each in quantities.items():
-        own = [one for one in found if one.subject == each.subject] or found
-        sizes = {key for one in own for key in one.workload}
-        shared = each.metric in UNITS or any(one.metric == each.metric for one in found)
-        asked = [("subject", each.subject, subjects, shared)]
-        asked += [("subject", each.over, subjects, shared)] if each.over is not None else []
-        asked += [("metric", each.metric, metrics, False)]
-        asked += [("size", key, sizes, True) for key in each.workload]
-        for kind, wanted, known, without in asked:
-            if wanted not in known and _is_doubtful(wanted, known, spelt, without=without):
-                yield name, f"no {kind} {wanted!r}; {nearest(wanted, known)}"
-
-
-def _is_doubtful(name: str, known: set[str], spelt: set[str], *, without: bool) -> bool:
-    """Return whether `name` is a known one misspelt, or, `without` one close to it, no name at all."""
-    if name.casefold() in map(str.casefold, known):
-        return True
-    if set(_WORD.findall(name)) <= spelt:
-        return False  # made of words of the scripts: what they measure where there is a GPU
-    return bool(known) and (without or bool(get_close_matches(name, sorted(known), 1, _ALIKE)))

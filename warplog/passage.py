@@ -33,6 +33,19 @@ _REMEDIES = {
     "`object": "write keys with values below it",
     "`str": "write text; in quotes where it could be read as something else",
 }
+_EXAMPLES = {
+    "between": "write both ends: between: [low, high]",
+    "reported": "write what, where and who: {value: 3, device: nvidia-b200, by: who}",
+}
+_KINDS = {
+    "int": "a number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "keys with values",
+    "null": "nothing",
+}
 _T = TypeVar("_T", bound=Struct)
 
 
@@ -178,8 +191,19 @@ def _explain(message: str, kind: type[Struct], key: str) -> tuple[str, str]:
     choice = re.search(r"[Ii]nvalid enum value (.*)", message)
     if choice:
         return f"{choice[1]} is no choice here", nearest(choice[1].strip("'"), _choices(kind, key))
-    remedy = next((text for sign, text in _REMEDIES.items() if sign in message), "mend it")
-    return message[:1].lower() + message[1:], remedy
+    wanted = message.partition(", got ")[0]
+    remedy = next((text for sign, text in _REMEDIES.items() if sign in wanted), "mend it")
+    return _in_words(message), _EXAMPLES.get(key, remedy)
+
+
+def _in_words(message: str) -> str:
+    """Return msgspec's ``Expected `int | float | null`, got `str``` as ``is text, not a number``."""
+    types = re.fullmatch(r"Expected `(.*)`, got `(.*)`", message)
+    if types is None:
+        return message[:1].lower() + message[1:]
+    wanted, got = ([_KINDS.get(one, one) for one in side.split(" | ")] for side in types.groups())
+    named = [word for word in dict.fromkeys(wanted) if word != "nothing"] or wanted
+    return f"is {' or '.join(got)}, not {' or '.join(named)}"
 
 
 def _choices(kind: type[Struct], key: str) -> list[str]:

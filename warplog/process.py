@@ -8,6 +8,7 @@ when its parent does. Started by `runner` as `python -m warplog.process`.
 import argparse
 import ctypes
 import importlib.util
+import inspect
 import os
 import signal
 import sys
@@ -20,15 +21,12 @@ from typing import Any
 from warplog import environment, profile
 from warplog.child import NO_ROOM
 from warplog.event import REASON_AT_MOST, TEXT_AT_MOST, Write, writer
+from warplog.mishap import NotAScript, mishap
 from warplog.run import Run
 from warplog.source import file_digest
 from warplog.timer import QueueTimer
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
-
-
-class NotAScript(Exception):
-    """The artifact's script cannot be started at all."""
 
 
 class Shared:
@@ -74,15 +72,21 @@ def load_script(folder: Path) -> Any:
     sys.path[:0] = [str(folder), str(folder.parent)]
     spec = importlib.util.spec_from_file_location("reproduce", folder / "reproduce.py")
     if spec is None or spec.loader is None:
-        raise NotAScript(f"{folder.name}/reproduce.py cannot be imported")
+        raise NotAScript(f"artifacts/{folder.name}/reproduce.py: cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules["reproduce"] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise NotAScript(f"{type(error).__name__}: {error}") from error
+    place = f"artifacts/{folder.name}/reproduce.py"
     if not callable(getattr(module, "reproduce", None)):
-        raise NotAScript("reproduce.py defines no function reproduce(run)")
+        raise NotAScript(f"{place}: defines no function reproduce; write `def reproduce(run):`")
+    try:
+        inspect.signature(module.reproduce).bind(None)
+    except TypeError:
+        problem = "its reproduce does not take one argument, run"
+        raise NotAScript(f"{place}: {problem}; write `def reproduce(run):`") from None
     return module
 
 
@@ -123,15 +127,22 @@ def main(words: Sequence[str] | None = None) -> int:
             )
         except Exception as error:
             kind = "load" if isinstance(error, NotAScript) else "fault"
-            name = "" if isinstance(error, NotAScript) else f"{type(error).__name__}: "
-            said = str(error)[:TEXT_AT_MOST].strip().partition("\n")[0]
-            reason = environment.scrub(f"{name}{said}")[:REASON_AT_MOST]
+            found = mishap(error, options.folder)
             try:
-                write({"event": kind, "reason": reason})
+                write({"event": kind, "reason": found.line or _bug(error)})
             except OSError:
                 os._exit(NO_ROOM)  # on the usual way out the same write would fail once more
-            raise
+            if not found.line:
+                raise
+            sys.stderr.write(f"{found.rest}\n" if found.rest else "")
+            return 1
     return 0
+
+
+def _bug(error: Exception) -> str:
+    """Return in one line what ended the harness itself; its traceback says the rest."""
+    said = str(error)[:TEXT_AT_MOST].strip().partition("\n")[0]
+    return environment.scrub(f"{type(error).__name__}: {said}")[:REASON_AT_MOST]
 
 
 def measure(

@@ -17,6 +17,11 @@ from warplog.scaffold import TEMPLATE
 from warplog.source import Artifact, file_digest
 
 _REASON_AT_MOST = 160
+_CONTRARY = {Verdict.SUPPORTED, Verdict.REFUTED}
+_LINE_AT_MOST = 60
+_NAMED_AT_MOST = 6
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)]) ")
+_TWO_SENTENCES = re.compile(r"\w[.?!] [A-Z]\w")
 _PLACEHOLDER = re.compile(r"^[ \t]*To write:", re.MULTILINE)
 
 
@@ -26,6 +31,7 @@ def unmet(entry: Entry, known: Known) -> Iterator[Fault]:
     yield from _untested(entry, evidence)
     yield from _unexplained(entry, evidence)
     yield from _placeholders(entry)
+    yield from _crowded(entry)
     yield from _template(known.artifact)
 
 
@@ -34,9 +40,10 @@ def stale(known: Known, archive: Archive) -> Iterator[Fault]:
     for evidence in known.devices.values():
         if not evidence.fresh:
             place = evidence.path.relative_to(archive.repository.root).as_posix()
-            yield Fault(
-                place, evidence.stale_reason, _measure(known.artifact.slug, evidence.record.device)
-            )
+            remedy = _measure(known.artifact.slug, evidence.record.device)
+            if evidence.added == evidence.changed:
+                remedy = f"take out what is no part of the artifact, or {remedy}"
+            yield Fault(place, evidence.stale_reason, remedy)
 
 
 def only_drafts(entries: Sequence[Entry]) -> set[str]:
@@ -61,6 +68,32 @@ def notes(entries: Sequence[Entry], archive: Archive) -> Iterator[Fault]:
         if not found:
             problem = "draft: nothing stands between it and publication"
             yield entry.front.fault(problem, "remove `draft: true` to publish it", "draft")
+
+
+def disputes(entries: Sequence[Entry], archive: Archive) -> Iterator[Fault]:
+    """Yield, entry by entry, each record of another device that says the contrary of what is published."""
+    for entry in entries:
+        known = archive.of(entry.artifact)
+        own = known.devices.get(entry.device)
+        if own is None or entry.draft:
+            continue
+        published = {name: own.judge(claim).verdict for name, claim in entry.claims.items()}
+        for other in known.devices.values():
+            against = [
+                name
+                for name, claim in entry.claims.items()
+                if {published[name], other.judge(claim).verdict} == _CONTRARY
+            ]
+            if against:
+                place = other.path.relative_to(archive.repository.root).as_posix()
+                many = f"{len(against)} of {len(published)} claims of {entry.place}"
+                remedy = "its page shows both; say why in the entry, where you know"
+                yield Fault(place, f"disputes {many}: {_listed(against)}", remedy)
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED_AT_MOST
+    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
 def counted(entries: Sequence[Entry]) -> str:
@@ -124,6 +157,29 @@ def _placeholders(entry: Entry) -> Iterator[Fault]:
         lines = "1 line begins" if len(found) == 1 else f"{len(found)} lines begin"
         problem = f"placeholder text left: {lines} with `To write:`"
         yield Fault(entry.at(found[0]), problem, remedy)
+
+
+def _crowded(entry: Entry) -> Iterator[Fault]:
+    """Yield a fault for each line of a paragraph that holds more than one sentence."""
+    for offset, line in crowded(entry.body.prose, entry.body.start):
+        problem = f"more than one sentence in the line {line.strip()[:_LINE_AT_MOST]!r}"
+        yield Fault(entry.at(offset), problem, "put each sentence on a line of its own")
+
+
+def crowded(prose: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield the offset and the text of each line of a paragraph, from `start` on, that holds more than one
+    sentence; tables and list items may.
+    """
+    in_item, after_blank, offset = False, True, start
+    for line in prose[start:].splitlines(keepends=True):
+        if _ITEM.match(line):
+            in_item = True
+        elif line.strip() and not line.startswith((" ", "\t")) and after_blank:
+            in_item = False
+        after_blank = not line.strip()
+        if not in_item and not line.startswith("|") and _TWO_SENTENCES.search(line):
+            yield offset, line.rstrip()
+        offset += len(line)
 
 
 def _template(artifact: Artifact) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from warplog.claim import Claim, Judgement, Verdict, judge
 from warplog.entry import Entry
 from warplog.evidence import CEILINGS, Evidence, Known
+from warplog.fault import Fault
 from warplog.quantity import UNITS
 from warplog.record import Measurement, Record
 from warplog.unit import pretty, pretty_interval
@@ -42,6 +43,15 @@ class Row:
         """True where both sides have a verdict, and not the same one."""
         same = self.published is not None and self.published.verdict is self.here.verdict
         return self.compared and not same
+
+
+def refuse_uncompared(here: Record) -> None:
+    """Raise Fault where no subject met a reference, well or ill: nothing was checked then."""
+    met = ("error", "latency")
+    if not any(each.metric in met or each.failed is not None for each in here.measurements):
+        place = f"artifacts/{here.artifact}/reproduce.py"
+        remedy = "call run.compare in reproduce(run), also at the tiny sizes"
+        raise Fault(place, "compared nothing with a reference", remedy)
 
 
 def rows(entries: list[Entry], known: Known, here: Record) -> list[Row]:

@@ -5,18 +5,22 @@ and clocks are the harness's, the same for every subject.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from warplog import environment, profile
 from warplog.case import Case, draw
 from warplog.comparison import Comparison, Plan
-from warplog.event import Events, Write, number, workload_of
+from warplog.event import Events, Write, number, rows_of, workload_of
 from warplog.measure import Subject, floor_seconds
+from warplog.names import nearest
 from warplog.record import SAMPLES_AT_MOST, Number
 from warplog.timer import Timer
 
 CHECKS = 3
 UNSEEN = 2
+_KEYWORDS = ("baseline", "exact", "tolerance", "traffic", "work", "cache", "samples", "time")
+_ALIKE = 0.8  # `tile` and `time` are less alike, a word with one wrong letter more
 T = TypeVar("T")
 
 
@@ -49,8 +53,14 @@ class Run:
         self._tiny = tiny
         self._observe = observe
 
-    def sizes(self, full: Sequence[T], tiny: Sequence[T]) -> list[T]:
-        """Return `full` on a GPU and `tiny` without one, or where `self.tiny` says so."""
+    def sizes(self, full: Sequence[T], tiny: Sequence[T] | None = None) -> list[T]:
+        """Return `full` on a GPU and `tiny` without one, or where `self.tiny` says so. Raises ValueError
+        without tiny sizes, wherever it runs.
+        """
+        if tiny is None:
+            raise ValueError("run.sizes has no tiny sizes; add some that take a second: tiny=[2]")
+        if self.tiny and not self._counting:
+            self._events.write({"event": "sizes", "full": rows_of(full), "tiny": rows_of(tiny)})
         return list(tiny if self.tiny else full)
 
     @property
@@ -89,13 +99,17 @@ class Run:
         always compared so), otherwise the error (see `measure.error_of`) may reach `tolerance`.
         `traffic` is bytes and `work` operations of one call, for all subjects or by name. `baseline`
         (the first subject, if not named) is timed twice a round: its ratio to itself is the A/A
-        floor. Records `error`, `latency` and `host_time` (s). Raises ValueError for a bad argument.
+        floor. Records `error`, `latency` and `host_time` (s). Raises ValueError for a bad argument, and
+        for a size whose name is one of these misspelt.
         """
+        _refuse_misspelt(workload)
         baseline = baseline or next(iter(subjects), None)
-        if baseline not in subjects or cache not in ("cold", "warm"):
-            raise ValueError(
-                f"baseline={baseline!r} must be a subject, cache={cache!r} cold or warm"
-            )
+        if baseline is None:
+            raise ValueError("subjects={} has nothing to compare; name one")
+        if baseline not in subjects:
+            raise ValueError(f"baseline={baseline!r} is no subject; {nearest(baseline, subjects)}")
+        if cache not in ("cold", "warm"):
+            raise ValueError(f"cache={cache!r} is neither cold nor warm; use one of them")
         if not 1 <= samples <= SAMPLES_AT_MOST:
             raise ValueError(f"samples={samples} must be 1 to {SAMPLES_AT_MOST}")
         sizes = workload_of(workload)
@@ -172,6 +186,15 @@ class Run:
             self._counting.region(call, subject, counters, workload_of(workload))
         elif self.on_gpu:
             self._events.write({"event": "counters", "counters": list(counters)})
+
+
+def _refuse_misspelt(workload: dict[str, Any]) -> None:
+    """Raise ValueError for a size that is rather one of the keywords of `compare`, misspelt."""
+    for name in workload:
+        close = get_close_matches(name.casefold(), _KEYWORDS, 1, _ALIKE)
+        if close:
+            remedy = f"write {close[0]}=, or give the size a name of its own"
+            raise ValueError(f"{name}= is taken as a size, and looks like {close[0]}=; {remedy}")
 
 
 def _unseen(inputs: Callable[[int], Any], reference: Subject, first: int) -> Iterator[Case]:

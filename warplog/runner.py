@@ -23,6 +23,7 @@ from typing import Any
 from warplog import profile
 from warplog.assembly import assemble
 from warplog.child import Child, Ended
+from warplog.doubt import Offered
 from warplog.fault import Fault
 from warplog.record import Record, Workload
 from warplog.scratch import scratch_folder
@@ -47,7 +48,7 @@ class Outcome:
     """What came of a reproduction: a record, or the reason why there is none.
 
     `started` is false where the script could not even begin; `kept` is the file of what was measured
-    before a fault, `notes` says what could not be measured.
+    before a fault, `notes` says what could not be measured, `offered` which sizes a GPU would have had.
     """
 
     record: Record | None
@@ -56,6 +57,7 @@ class Outcome:
     kept: Path | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
     started: bool = True
+    offered: list[Offered] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +81,9 @@ def gpus() -> int:
     if done.returncode < 0:
         problem = f"the process that counts the GPUs was killed by signal {-done.returncode}"
         raise Fault("warplog", problem, "run it again")
+    if "No module named 'torch'" in done.stderr:
+        remedy = "run `pip install -e '.[measure]'` with it, or leave --no-venv out"
+        raise Fault("warplog", f"{sys.executable} has no package torch", remedy)
     last = (done.stdout.split() or ["0"])[-1]
     return int(last) if last.isdigit() else 0
 
@@ -104,7 +109,9 @@ def reproduce(artifact: Artifact, options: Options, report: Callable[[Where], No
     if changed:
         return _broken(artifact, ended, options, f"{changed} changed while it ran; start again")
     seconds = time.monotonic() - began
-    return Outcome(assemble(artifact, ended, counted, options.commit, seconds), notes=notes)
+    record = assemble(artifact, ended, counted, options.commit, seconds)
+    offered = [Offered(each["full"], each["tiny"]) for each in ended[0].of("sizes")]
+    return Outcome(record, notes=notes, offered=offered)
 
 
 def _seed() -> int:

@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 from datetime import date
+from itertools import count
 from pathlib import Path
 from string import Template
 
@@ -29,6 +30,7 @@ _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PLAIN = re.compile(r"[A-Za-z](?:[\w ()-]*[\w)])?", re.ASCII)
 _OTHER_WORDS = {"true", "false", "null", "yes", "no", "on", "off"}
 _RESERVED = {"shared"}
+_MAKERS = ("nvidia-", "amd-", "intel-")
 _NAME = re.compile(r"(?P<day>.{10})-(?P<slug>.*)\.md")
 
 
@@ -53,19 +55,47 @@ def check_slug(slug: str, repository: Repository) -> None:
     if not _SLUG.fullmatch(slug) or len(slug) > SLUG_AT_MOST or slug in _RESERVED:
         close = slug_of(slug)
         usable = close and close not in _RESERVED
+        if usable and _taken(close, repository):
+            close = _free(close, repository)
         remedy = f"use --slug {close}" if usable else "name one with --slug: row-norm"
         rule = f"a-z, 0-9 and single hyphens, at most {SLUG_AT_MOST}"
         raise Fault("--slug", f"{slug[:80]!r} is no free name ({rule})", remedy)
+    path = _taken(slug, repository)
+    if path is not None:
+        where = path.relative_to(repository.root).as_posix()
+        remedy = f"use --slug {_free(slug, repository)}"
+        raise Fault("--slug", f"{slug!r} is taken by {where}", remedy)
+
+
+def check_device(device: str) -> None:
+    """Raise Fault for what is the name of no device, with the one that records would have for it."""
+    if not _SLUG.fullmatch(device):
+        close = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+        whole = (
+            close
+            if close.startswith(_MAKERS)
+            else f"nvidia-geforce-{close.removeprefix('geforce-')}"
+        )
+        example = whole if close else "nvidia-h200"
+        remedy = f"write all of the name that nvidia-smi gives, as records/ does: {example}"
+        raise Fault("--device", f"{device[:80]!r} is the name of no device", remedy)
+
+
+def _taken(slug: str, repository: Repository) -> Path | None:
+    """Return the artifact or the entry that is called `slug` already."""
     folder = repository.root / "artifacts" / slug
     entries = [
         path
         for path in (repository.root / "entries").glob(f"*-{slug}.md")
         if (named := _NAME.fullmatch(path.name)) and named["slug"] == slug
     ]
-    for path in [folder, *entries]:
-        if path.exists() or path.is_symlink():
-            where = path.relative_to(repository.root).as_posix()
-            raise Fault("--slug", f"{slug!r} is taken by {where}", "choose another with --slug")
+    return next((path for path in [folder, *entries] if path.exists() or path.is_symlink()), None)
+
+
+def _free(slug: str, repository: Repository) -> str:
+    """Return `slug` with the first number behind it that makes it free."""
+    short = slug[: SLUG_AT_MOST - 3].rstrip("-")
+    return next(name for number in count(2) if not _taken(name := f"{short}-{number}", repository))
 
 
 def begin(repository: Repository, wanted: Beginning, today: date) -> list[Path]:
@@ -75,6 +105,7 @@ def begin(repository: Repository, wanted: Beginning, today: date) -> list[Path]:
     nothing can be written.
     """
     check_slug(wanted.slug, repository)
+    check_device(wanted.device)
     path = repository.root / "entries" / f"{today.isoformat()}-{wanted.slug}.md"
     text = _entry(wanted, today, path)
     target = repository.root / "artifacts" / wanted.slug

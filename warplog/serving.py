@@ -4,6 +4,7 @@ The rule kept here: what stands is the last whole build of MkDocs; a page is put
 in a whole build, with what has changed since.
 """
 
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,13 @@ from urllib.parse import urlsplit
 
 from mkdocs.commands.build import _build_page, _populate_page
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.utils import is_markdown_file
 from watchdog.events import FileModifiedEvent
 
+from warplog.fault import Fault
 from warplog.preview import Preview
 from warplog.watch import Watch
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from mkdocs.structure.nav import Navigation
 
+_FREE = 8001
 Content = str | bytes | Path
 
 
@@ -65,7 +69,10 @@ class Serving:
     def start(
         self, server: LiveReloadServer, build: Callable[[], None], folders: Iterable[Path]
     ) -> None:
-        """Stand between the server and the author, and watch `folders`."""
+        """Stand between the server and the author, and watch `folders`. Raises PluginError, which MkDocs
+        prints in one line, where another program serves at that address.
+        """
+        _refuse_taken(server)
         preview = self.preview = Preview(self._changed, self._refresh, build)
         server.builder = preview.rebuild
         mount = urlsplit(self.config.site_url or "/").path
@@ -117,3 +124,17 @@ class Serving:
         pages = self.files.documentation_pages(inclusion=InclusionLevel.is_in_serve)
         _populate_page(file.page, self.config, self.files)
         _build_page(file.page, self.config, pages, self.navigation, self.environment)
+
+
+def _refuse_taken(server: LiveReloadServer) -> None:
+    """Raise PluginError where the server's address cannot be had; MkDocs would end with a traceback."""
+    host, port = server.server_address[:2]
+    with socket.socket(server.address_family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            other = port + 1 if port >= _FREE else _FREE
+            remedy = f"stop what serves there, or use another: nox -s serve -- -a {host}:{other}"
+            problem = f"cannot serve at {host}:{port} ({error.strerror})"
+            raise PluginError(str(Fault("mkdocs serve", problem, remedy))) from None

@@ -26,11 +26,11 @@ from rich.text import Text
 
 from warplog import report
 from warplog.claim import Verdict
+from warplog.doubt import doubts
 from warplog.entry import Entry
 from warplog.evidence import Archive, Known
 from warplog.fault import Fault
 from warplog.host import Places, longest_first
-from warplog.names import doubts
 from warplog.record import Record, dumps
 from warplog.runner import Options, Outcome, Where
 from warplog.source import Artifact, Repository
@@ -114,6 +114,7 @@ class Session:
         if outcome.record is None:
             self._say_fault(artifact, outcome)
             return DIFFERS if outcome.started else COULD_NOT
+        report.refuse_uncompared(outcome.record)
         for note in [*outcome.notes, *outcome.record.disturbed]:
             self._say(f"note: {note}", "yellow")
         known = Archive(self.repository).of(artifact.slug)
@@ -124,7 +125,7 @@ class Session:
         wrong = report.wrong_here(known, outcome.record)
         for each in wrong:
             self._say(f"wrong: {each.subject} on {spell(each.workload)}: {each.failed}", "bold red")
-        for line in _doubts(artifact, own, known, outcome.record):
+        for line in _doubts(artifact, own, known, outcome):
             self._say(f"note: {line}", "yellow")
         self._say(report.conclusion(rows, outcome.record, wrong))
         if self.publish and outcome.record.device == report.CPU:
@@ -200,15 +201,19 @@ def _temporary(artifact: Artifact) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"warplog-{artifact.slug}-"))
 
 
-def _doubts(artifact: Artifact, entries: list[Entry], known: Known, tried: Record) -> Iterator[str]:
+def _doubts(
+    artifact: Artifact, entries: list[Entry], known: Known, outcome: Outcome
+) -> Iterator[str]:
     """Yield what the entries name and a try without a GPU did not hold, before a GPU is paid for."""
-    if tried.device != report.CPU:
+    tried = outcome.record
+    if tried is None or tried.device != report.CPU:
         return
     files = [artifact.folder / name for name in tried.source.files if name.endswith(".py")]
     source = "\n".join(path.read_text("utf-8", "replace") for path in files)
     for entry in entries:
         for kind, group in (("claim", entry.claims), ("value", entry.values)):
-            for name, words in doubts(group, tried, known.fresh_records, source):
+            found = doubts(group, tried, known.fresh_records, source, outcome.offered)
+            for name, words in found:
                 yield f"{kind} {name!r}: {words}"
 
 

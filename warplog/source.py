@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import subprocess
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,6 +146,21 @@ class Artifact:
         if not changed and record.source.digest != closure_digest(then):
             return ["(the digest does not fit its own list of files)"]
         return changed
+
+
+def added(changed: Sequence[str], record: Record) -> tuple[str, ...]:
+    """Return the files among `changed` that were not there when `record` was measured."""
+    then = record.source.files
+    return tuple(name for name in changed if name not in then and not name.startswith("("))
+
+
+def told(changed: Sequence[str], new: Collection[str]) -> str:
+    """Say what happened to the files `changed`, of which `new` were added: ``a changed and b was added``."""
+    old = [name for name in changed if name not in new]
+    more = [name for name in changed if name in new]
+    said = [f"{', '.join(old)} changed"] if old else []
+    said += [f"{', '.join(more)} {'was' if len(more) == 1 else 'were'} added"] if more else []
+    return " and ".join(said)
 
 
 def fits(path: str) -> bool:

@@ -16,7 +16,8 @@ _SIZE = re.compile(
 )
 _WHOLE = re.compile(r"[-+]?[0-9]+\Z")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
-_NEEDS_QUOTES = re.compile(r"[\s\"]|\A\Z")
+_COMMA = re.compile(r",(?:\Z|[^\s=\",]+=)")
+_NEEDS_QUOTES = re.compile(rf"[\s\"]|\A\Z|{_COMMA.pattern}")
 
 
 def spell(workload: Workload) -> str:
@@ -47,6 +48,9 @@ def parse_workload(text: str) -> Workload:
         name, quoted = found["name"], found["quoted"]
         if name in sizes:
             message = f"{name!r} is given twice"
+            raise ValueError(message)
+        if quoted is None and _COMMA.search(found["plain"]):
+            message = f"{found[0].strip()[:80]!r} holds a comma; put spaces between sizes, no comma"
             raise ValueError(message)
         unescaped = None if quoted is None else re.sub(r"(?s)\\(.)", r"\1", quoted)
         sizes[name] = plain(found["plain"]) if unescaped is None else unescaped
