@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from warplog.environment import scrub
 from warplog.event import REASON_AT_MOST, TEXT_AT_MOST
+from warplog.script import OWN, add_script
 
 _HARNESS = Path(__file__).resolve().parent
 _MEASURING = {"torch", "triton", "numpy", "pynvml"}
@@ -73,8 +74,8 @@ def _remedy(error: Exception, folder: Path) -> str:
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     name = error.name.partition(".")[0]
-    if name in ("kernel", "reference"):
-        return f"add artifacts/{folder.name}/{name}.py, or import what is there"
+    if name in OWN:
+        return add_script(folder.name, name)
     if name in _MEASURING:
         return "install what measuring needs: pip install -e '.[measure]'"
     return f"name its package in artifacts/{folder.name}/requirements.txt, which nox installs"

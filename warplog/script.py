@@ -15,7 +15,7 @@ from warplog.fault import Fault
 from warplog.record import Scalar
 from warplog.source import Artifact
 
-_OWN = ("kernel", "reference")
+OWN = ("kernel", "reference")
 _LARGEST = 2**64
 _FOLDED: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -61,10 +61,15 @@ def _missing(artifact: Artifact, tree: ast.AST, place: str) -> Iterator[Fault]:
         else:
             continue
         for name in names:
-            if name in _OWN and not any(artifact.folder.glob(f"{name}.*")):
-                remedy = f"add artifacts/{artifact.slug}/{name}.py, or import what is there"
+            if name in OWN and not any(artifact.folder.glob(f"{name}.*")):
                 line = getattr(node, "lineno", 1)
-                yield Fault(f"{place}:{line}", f"imports {name}, and there is no {name}.py", remedy)
+                problem = f"imports {name}, and there is no {name}.py"
+                yield Fault(f"{place}:{line}", problem, add_script(artifact.slug, name))
+
+
+def add_script(slug: str, name: str) -> str:
+    """Return what to do about an import of a script of `OWN` that the artifact lacks."""
+    return f"add artifacts/{slug}/{name}.py, or import what is there"
 
 
 def parsed(source: str | bytes) -> ast.Module:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from shared.graph_replay import graphed
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -131,7 +132,7 @@ def train(
         optimizer.step()
         return loss.detach()
 
-    go = captured(step) if device.type == "cuda" else step
+    go = graphed(step) if device.type == "cuda" else step
     losses = {}
     for number in range(1, size.steps + 1):
         buffer.copy_(drawn[number - 1])
@@ -141,22 +142,3 @@ def train(
     asked = batches(unseen, size, 8, 3).to(device)
     with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
         return losses, sum(float(model(each)) for each in asked) / len(asked)
-
-
-def captured(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Take three steps, capture one as a CUDA graph, and return what replays it."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss = step()
-
-    def replay() -> Tensor:
-        graph.replay()
-        return loss
-
-    return replay

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from reference import EPSILON
+from shared.graph_replay import graphed
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -159,6 +160,7 @@ class Called:
         self._make, self._compiled, self._step = make, compiled, step
         self._known: tuple[int, ...] | None = None
         self.plain: Callable[[], Any] = tuple
+        self._replay: Callable[[], Any] = tuple
 
     def __call__(self, *inputs: Tensor) -> Any:
         """Return y, and dx, dnorm and dW of a step."""
@@ -169,8 +171,7 @@ class Called:
         if where != self._known:
             self._capture(inputs)
             self._known = where
-        self._graph.replay()
-        return self._outputs
+        return self._replay()
 
     def prepared(self, *inputs: Tensor) -> Callable[[], Any]:
         """Return the call on these inputs, without a graph."""
@@ -195,12 +196,5 @@ class Called:
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> None:
         self._prepare(inputs)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self.plain()
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._outputs = self.plain()
+        self._replay = tuple  # the graph before is gone ahead of the next
+        self._replay = graphed(self.plain)

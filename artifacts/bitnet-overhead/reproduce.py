@@ -9,11 +9,11 @@ import counts
 import equality
 import torch
 from kernel import compiled_naive, compiled_quantisers
-from reference import step as exact_step
 from shared.bitnet_cases import draw
-from shared.bitnet_evidence import bound_step, ratio, replays, step, usable, wall_seconds
+from shared.bitnet_evidence import bound_step, compare_steps, ratio, usable, wall_seconds
 from shared.bitnet_torchao import shorten_tuning
 from shared.bitnet_variants import NAIVE, WAYS, available, separate_norm, with_norm
+from shared.graph_replay import replays
 
 FULL = [(256, 2048, 2048), (2048, 2048, 2048), (4096, 2048, 2048), (8192, 4096, 4096),
         (8192, 4096, 14336), (16384, 4096, 4096), (16384, 8192, 8192)]  # fmt: skip
@@ -60,23 +60,8 @@ def steps(run, quantisers, tokens, width, out):
         ways["functions, compiled quantisers"] = quantisers
         if tokens == COMPILED_AT:
             ways["naive, compiled"] = compiled_naive()
-    every = 16 if tokens >= 8192 else 1  # of large outputs every sixteenth row is compared
-
-    def bound(name, way):
-        return lambda *case: step(way, name, *case, every)
-
-    run.compare(
-        subjects={name: bound(name, way) for name, way in ways.items()},
-        reference=lambda *case: exact_step(*case, every),
-        inputs=lambda seed: draw(tokens, width, out, seed, run.device),
-        tolerance=TOLERANCE_TINY if run.tiny else TOLERANCE,
-        work=6 * tokens * width * out,
-        samples=7,
-        part="step",
-        tokens=tokens,
-        width=width,
-        out=out,
-    )
+    tolerance = TOLERANCE_TINY if run.tiny else TOLERANCE
+    compare_steps(run, ways, tokens, width, out, tolerance=tolerance, samples=7)
 
 
 # endregion

@@ -8,6 +8,8 @@ import weakref
 from contextlib import contextmanager
 
 import torch
+from shared.bitnet_cases import draw
+from shared.bitnet_reference import step as exact_step
 from shared.bitnet_torchao import leaf_of
 from torch.overrides import _pop_mode_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -185,36 +187,6 @@ def compiled(way, **options):
     return call
 
 
-def replays(calls):
-    """Return, as `name, graph`, each call that can be captured as a CUDA graph; why not is printed."""
-    found = {}
-    for name, call in calls.items():
-        try:
-            found[f"{name}, graph"] = graphed(call)
-        except RuntimeError as error:
-            print(f"{name}, graph: {error}")  # noqa: T201 - for who reads the output
-    return found
-
-
-def graphed(call):
-    """Return what replays `call()` as a CUDA graph, captured after three calls on a stream of its own."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outputs = call()
-
-    def replay():
-        graph.replay()
-        return outputs
-
-    return replay
-
-
 def settle(device):
     """Wait for the device."""
     if device.type == "cuda":
@@ -248,3 +220,27 @@ def ratio(seconds, name, over):
 def bound_step(way, name, case, every=1):
     """Return a call of no arguments that makes one step on a case (x, weight, gain, gradient)."""
     return functools.partial(step, way, name, *case, every)
+
+
+def compare_steps(run, ways, tokens, width, out, *, tolerance, samples):
+    """Time a step of each way on the device, and compare y and the gradients with the float64 ones.
+
+    Of large outputs every sixteenth row is compared.
+    """
+    every = 16 if tokens >= 8192 else 1
+
+    def bound(name, way):
+        return lambda *case: step(way, name.removesuffix(", compiled"), *case, every)
+
+    run.compare(
+        subjects={name: bound(name, way) for name, way in ways.items()},
+        reference=lambda *case: exact_step(*case, every),
+        inputs=lambda seed: draw(tokens, width, out, seed, run.device),
+        tolerance=tolerance,
+        work=6 * tokens * width * out,
+        samples=samples,
+        part="step",
+        tokens=tokens,
+        width=width,
+        out=out,
+    )

@@ -10,11 +10,11 @@ import gradients
 import torch
 import training
 from kernel import BREAKERS, COMPILED, compiled_ways
-from reference import step as exact_step
 from shared.bitnet_cases import draw
 from shared.bitnet_evidence import (
     bound_step,
     breaks,
+    compare_steps,
     forward,
     held_bytes,
     peak_bytes,
@@ -97,23 +97,8 @@ def steps(run, tokens, width, out):
     ways = {name: WAYS[name] for name in EAGER if name in here}
     if not run.tiny:
         ways |= compiled_ways([name for name in COMPILED if name in here])
-    every = 16 if tokens >= 8192 else 1  # of large outputs every sixteenth row is compared
-
-    def bound(name, way):
-        return lambda *case: step(way, name.removesuffix(", compiled"), *case, every)
-
-    run.compare(
-        subjects={name: bound(name, way) for name, way in ways.items()},
-        reference=lambda *case: exact_step(*case, every),
-        inputs=lambda seed: draw(tokens, width, out, seed, run.device),
-        tolerance=TOLERANCE_TINY if run.tiny else TOLERANCE,
-        work=6 * tokens * width * out,
-        samples=5,
-        part="step",
-        tokens=tokens,
-        width=width,
-        out=out,
-    )
+    tolerance = TOLERANCE_TINY if run.tiny else TOLERANCE
+    compare_steps(run, ways, tokens, width, out, tolerance=tolerance, samples=5)
     if not run.tiny:
         case = draw(tokens, width, out, run.seed, run.device)
         ways = usable(ways, case)  # why another is not stands in the record of the comparison
