@@ -139,11 +139,13 @@ class QueuePlan(Plan):
 
     @functools.cached_property
     def shared(self) -> int:
-        """Bytes of shared memory of a block: ring, queries twice, weights, and what is small."""
+        """Bytes of shared memory of a block: ring, queries twice, weights, partial outputs, and what is small."""
         tiles = self.stages * self.tile * ROW_BYTES + 2 * HEADS * ROW_BYTES + HEADS * 128
+        parts = 2 * HEADS * CKV * 2 + WIDTH // self.tile * HEADS * 8
         items = 8 * (16 + 8)
         barriers = (2 * self.stages + 4) * 8
-        return -(-(tiles + 2 * 4 * HEADS * 4 + items + WIDTH * 4 + 8 * 4 + barriers) // 1024) * 1024
+        small = 2 * 4 * HEADS * 4 + items + WIDTH * 4 + 8 * 4 + barriers
+        return -(-(tiles + parts + small) // 1024) * 1024
 
 
 # region: plans

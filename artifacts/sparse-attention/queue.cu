@@ -43,6 +43,8 @@ struct Shared {
     alignas(1024) char queries[2][CHUNKS][HEADS][SWIZZLED];  // of a token and the next, in turns; in the end its outputs
     alignas(1024) char weights[HEADS][SWIZZLED];
     float maxima[2][WARPS][HEADS];  // of a tile's rows, in turns; in the end of all, and the warps' sums
+    alignas(16) char parts[2][VALUES * THREADS * 16];  // partial outputs of other blocks; a third takes the queries' place
+    alignas(16) float2 part_sums[TILES][HEADS];        // of all of a token: maximum (base 2), sum of weights
     uint4 items[ITEMS];             // rows; or END, token, tiles taken, of how many, partial output; or STOP
     int rows[WIDTH];
     u32 counts[WARPS], taken[2], token, last;
@@ -161,31 +163,20 @@ __device__ inline bool leave(const Own &own, const float2 (&sums)[4], Shared &sh
     return shared.last;
 }
 
-struct Part {
-    uint4 found[VALUES];
-    float2 sums[4];
-};
-
-__device__ inline void read_part(Part &part, const Answers &to, u32 place) {
-#pragma unroll
-    for (u32 nth = 0; nth < 4; ++nth) part.sums[nth] = look(to.sums + place * HEADS + head_of(nth));
-#pragma unroll
-    for (u32 chunk = 0; chunk < VALUES; ++chunk)
-        part.found[chunk] = look(to.partial + ((u64)place * VALUES + chunk) * THREADS + threadIdx.x);
-}
-
-// Weigh what a block found with what another one has left.
-__device__ inline void weigh_part(Own &own, float2 (&sums)[4], const Part &part) {
+// Weigh what this block found with what another one has left.
+__device__ inline void weigh_part(Own &own, float2 (&sums)[4], const uint4 *found, const float2 *other_sums) {
     float mine[4], other[4];
 #pragma unroll
     for (u32 nth = 0; nth < 4; ++nth) {
-        const float maximum = fmaxf(sums[nth].x, part.sums[nth].x), base = zero_if_empty(maximum);
-        mine[nth] = power(sums[nth].x - base), other[nth] = power(part.sums[nth].x - base);
-        sums[nth] = {maximum, sums[nth].y * mine[nth] + part.sums[nth].y * other[nth]};
+        const float2 another = other_sums[head_of(nth)];
+        const float maximum = fmaxf(sums[nth].x, another.x), base = zero_if_empty(maximum);
+        mine[nth] = power(sums[nth].x - base), other[nth] = power(another.x - base);
+        sums[nth] = {maximum, sums[nth].y * mine[nth] + another.y * other[nth]};
     }
 #pragma unroll
     for (u32 chunk = 0; chunk < VALUES; ++chunk) {
-        const u32 words[4] = {part.found[chunk].x, part.found[chunk].y, part.found[chunk].z, part.found[chunk].w};
+        const uint4 four = found[chunk * THREADS];
+        const u32 words[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (u32 nth = 0; nth < 8; ++nth) {
             const float value = __uint_as_float(nth % 2 ? words[nth / 2] & 0xffff0000u : words[nth / 2] << 16);
@@ -194,19 +185,39 @@ __device__ inline void weigh_part(Own &own, float2 (&sums)[4], const Part &part)
     }
 }
 
-// The others' partial outputs of a token, each on its way while the one before is weighed.
-__device__ inline void weigh_parts(Own &own, float2 (&sums)[4], const Answers &to, u32 token, u32 own_place) {
+// Weigh the others' partial outputs of a token, up to three of them on their way. A thread fetches and reads its own numbers
+// and no other's, so that nobody has to wait for anybody.
+__device__ inline void weigh_parts(Own &own, float2 (&sums)[4], Shared &shared, char *staging, const Answers &to, u32 token,
+                                   u32 own_place) {
     const u32 lane = threadIdx.x % 32, count = look(&to.state[token].left), place = look(to.places + token * TILES + lane);
-    u32 others = __ballot_sync(0xffffffffu, lane < count && place != own_place);
-    Part next;
-    read_part(next, to, __shfl_sync(0xffffffffu, place, __ffs(others) - 1));
+    u32 others = __ballot_sync(0xffffffffu, lane < count && place != own_place), to_fetch = others;
+    const auto room = [&](u32 nth) { return (uint4 *)(nth % 3 == 2 ? staging : shared.parts[nth % 3]) + threadIdx.x; };
+    const auto fetch_next = [&](u32 nth) {
+        if (to_fetch) {
+            const uint4 *const from = to.partial + (u64)__shfl_sync(0xffffffffu, place, __ffs(to_fetch) - 1) * VALUES * THREADS;
+#pragma unroll
+            for (u32 chunk = 0; chunk < VALUES; ++chunk)
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                             :: "r"(address(room(nth) + chunk * THREADS)), "l"(from + chunk * THREADS + threadIdx.x) : "memory");
+            to_fetch &= to_fetch - 1;
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+#pragma unroll
+    for (u32 nth = 0; nth < 3; ++nth) fetch_next(nth);
+    const u32 part = threadIdx.x / 4, quarter = threadIdx.x % 4, its_place = __shfl_sync(0xffffffffu, place, part);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half)
+        if (part < count)
+            *((uint4 *)shared.part_sums[part] + quarter * 2 + half) = look((uint4 *)(to.sums + its_place * HEADS) + quarter * 2 + half);
+    meet();
 #pragma unroll 1
-    while (others) {
-        const Part part = next;
-        others &= others - 1;
-        if (others) read_part(next, to, __shfl_sync(0xffffffffu, place, __ffs(others) - 1));
-        weigh_part(own, sums, part);
+    for (u32 nth = 0; others; ++nth, others &= others - 1) {
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        weigh_part(own, sums, room(nth), shared.part_sums[__ffs(others) - 1]);
+        fetch_next(nth + 3);
     }
+    meet();  // the outputs will be laid out where partial ones were
 }
 // endregion
 
@@ -221,7 +232,7 @@ __device__ inline void answer(Own &own, Shared &shared, const Answers &to, char 
     for (u32 nth = 0; nth < 4; ++nth) sums[nth] = sums_of(shared, head_of(nth));
     if (took < tiles) {
         if (!leave(own, sums, shared, to, token, item.w, took, tiles)) return;
-        weigh_parts(own, sums, to, token, item.w);
+        weigh_parts(own, sums, shared, staging, to, token, item.w);
     }
 #pragma unroll
     for (u32 nth = 0; nth < 4; ++nth) by[nth] = sums[nth].y > 0.f ? __frcp_rn(sums[nth].y) : 0.f;

@@ -39,12 +39,6 @@ __device__ inline uint4 look(const uint4 *at) {
     return words;
 }
 
-__device__ inline float2 look(const float2 *at) {
-    float2 words;
-    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(words.x), "=f"(words.y) : "l"(at) : "memory");
-    return words;
-}
-
 // Say that tiles are answered in memory, and how many were before: what the threads of the block stored ahead of a barrier is
 // seen before this, and what other blocks stored before they said so is seen after it, by all threads behind another barrier.
 __device__ inline u32 hand_in(Token &token, u32 tiles) {
