@@ -192,7 +192,7 @@ class Block:
             yield None
             if tile >= tiles:
                 return took, tiles
-            ahead = self.ask_for_tile(token)
+            ahead = self.ask_for_tile(token) if tile + 1 < tiles else WIDTH  # none
             if self.asked_queries == asked_before:
                 yield from self.ask(token)
             took += 1

@@ -139,7 +139,7 @@ class QueuePlan(Plan):
 
     @functools.cached_property
     def shared(self) -> int:
-        """Bytes of shared memory of a block: ring, queries twice, weights, partial outputs, and what is small."""
+        """Bytes of shared memory of a block: two queries, weights, partial outputs, what is small."""
         tiles = self.stages * self.tile * ROW_BYTES + 2 * HEADS * ROW_BYTES + HEADS * 128
         parts = 2 * HEADS * CKV * 2 + WIDTH // self.tile * HEADS * 8
         items = 8 * (16 + 8)

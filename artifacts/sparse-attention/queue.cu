@@ -110,7 +110,8 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
             agree();
             const u32 tile = uniform(shared.taken[took % 2]);
             if (tile >= tiles) break;
-            if (leads) ahead = ask_for_tile(state);  // the answer comes while this tile is fetched
+            // The answer comes while this tile is fetched. It is a later tile than this one, so after the last nobody need ask.
+            if (leads) ahead = tile + 1 < tiles ? ask_for_tile(state) : NONE;
             if (asked == asked_before) ask(token);
             if (count == 0) continue;
             const u32 slot = fetched % STAGES, valid = min(TILE, count - tile * TILE);
