@@ -65,7 +65,7 @@ __device__ inline u32 find_list(const Lists &lists, u32 &looks) {
 #pragma unroll
         for (u32 nth = 0; nth < SEEN; ++nth) {
             const u32 token = first + nth * 32 + lane;
-            const uint4 seen = token < lists.tokens ? look((const uint4 *)(lists.state + token)) : uint4{0, 1, 0, 0};
+            const uint4 seen = token < lists.tokens ? look((const uint4 *)(lists.state + token)) : uint4{1, 1, 0, 0};
             const u32 taken = seen.x % JOINED;
             left[nth] = seen.x / JOINED < THIEVES && seen.y >= taken + LEAST ? seen.y - taken : 0;
             own += left[nth];
