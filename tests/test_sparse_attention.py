@@ -55,7 +55,7 @@ def resources(cubin, folder):
 def test_no_register_of_the_kernel_goes_to_local_memory(cubins, tmp_path):
     """Those of the design before do: it is kept to be timed."""
     for plan, cubin in cubins.items():
-        if plan.source.name == "decode.cu":
+        if plan.source.name != "mma.cu":
             assert resources(cubin, tmp_path)["STACK"] == 0, plan
 
 
@@ -77,10 +77,25 @@ def test_rows_are_copied_16_bytes_a_lane_and_multiplied_on_the_matrix_unit(artif
     assert profile.instructions(sass, "HMMA") == 0
 
 
+def test_a_block_asks_for_a_tile_and_does_not_wait_for_the_answer(artifact, cubins):
+    """What is done to the answer at once would be waited for at once."""
+    sass = profile.sass(cubins[artifact("kernel").plan_for(64)])
+    lines = [line for line in sass.splitlines() if re.search(r"/\*[0-9a-f]{4}\*/", line)]
+    asked = [at for at, line in enumerate(lines) if "ATOMG" in line]
+    assert len(asked) >= 6
+    answers = []
+    for at in asked:
+        after, rows, _ = "".join(lines[at + 1 : at + 60]).partition("LDGSTS")
+        if rows and "BAR" not in after:
+            answer = re.search(r"ATOMG\S* PT, (R\d+)", lines[at])[1]
+            answers.append(re.search(rf"\b{answer}\b", after))
+    assert answers == [None]
+
+
 def test_matrix_products_are_not_run_one_by_one(cubins):
     """Where the compiler cannot see that a warp is whole, it waits after every product."""
     for plan, cubin in cubins.items():
-        if plan.source.name == "decode.cu":
+        if plan.source.name != "mma.cu":
             waits = profile.instructions(profile.sass(cubin), "WARPGROUP.DEPBAR")
             assert waits <= 2, plan
 
@@ -97,16 +112,19 @@ def test_every_number_of_tokens_has_a_plan_that_divides_the_list(artifact):
 
 def test_the_marks_are_as_many_as_the_kernel_writes(artifact):
     kernel = artifact("kernel")
-    source = kernel.SOURCE.read_text()
-    assert int(re.search(r"MARKS = (\d+)", source)[1]) == len(kernel.MARKS)
-    written = {int(number) for number in re.findall(r"MARK\((\d+)\);", source)}
-    assert written == set(range(len(kernel.MARKS)))
+    header = (FOLDER / "attention.cuh").read_text()
+    for plan in (kernel.Plan(1), kernel.QueuePlan()):
+        assert int(re.search(r"MARKS = (\d+)", header)[1]) == len(plan.marks)
+        source = plan.source.read_text()
+        written = {int(number) for number in re.findall(r"MARK\((\d+)\);", source)}
+        assert written == set(range(len(plan.marks)))
 
 
-def test_marks_cost_nothing_where_they_are_not_asked_for(artifact, cubins):
+@pytest.mark.parametrize("tokens", [8, 64])
+def test_marks_cost_nothing_where_they_are_not_asked_for(artifact, cubins, tokens):
     kernel = artifact("kernel")
     compile_source = importlib.import_module("shared.cuda_module").compile_source
-    plan = kernel.plan_for(64)
+    plan = kernel.plan_for(tokens)
     traced = compile_source(plan.source, **plan.macros, TRACE=1)
     assert profile.instructions(profile.sass(traced), "CS2R") > 0
     assert "SR_CLOCK" in profile.sass(traced)
@@ -211,6 +229,39 @@ def test_a_row_sum_wraps_as_32_bits_do_and_padding_gives_none(artifact):
     ones = torch.ones(1, 2, dtype=torch.bfloat16).view(torch.int32).item()
     wrapped = (256 * 2**30 + 32 * ones + 2**31) % 2**32 - 2**31
     assert found.tolist() == [[wrapped, 0, (288 * ones + 2**31) % 2**32 - 2**31]]
+
+
+class FailedLaunchError(Exception):
+    """Stands for a launch that was refused."""
+
+
+def test_launches_of_a_stream_take_turns_and_one_that_fails_takes_none(artifact, monkeypatch):
+    kernel = artifact("kernel")
+    stream = type("Stream", (), {"cuda_stream": 7})
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(kernel, "_STATES", {})
+    device = torch.device("cpu")
+
+    def used(*, fails=False):
+        with kernel._state(17, device) as states:
+            found.append([state.data_ptr() for state in states])
+            if fails:
+                raise FailedLaunchError
+
+    found = []
+    used()
+    used()
+    with pytest.raises(FailedLaunchError):
+        used(fails=True)
+    used()
+    first, second = found[0]
+    assert found == [[first, second], [second, first], [first, second], [first, second]]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with kernel._state(17, device) as (state, next_state):
+        assert next_state is None
+        assert state.shape == (18, 4)
+        assert not state.any()
 
 
 class TinyRun:

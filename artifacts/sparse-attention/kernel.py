@@ -1,13 +1,17 @@
-"""Sparse attention decode at the gather ceiling: the host's side of `decode.cu`.
+"""Sparse attention decode at the gather ceiling: the host's side of `decode.cu` and `queue.cu`.
 
     logits = (q_nope · Kcᵀ + q_pe · Kpᵀ) · sm_scale        over the rows of a token's list, -1 is none
     output = softmax(logits) · Kc                          lse = log2 Σ exp(logits)
 
 A block of `decode.cu` owns one split of one token's list; the blocks of a cluster weigh together what
-they found, and the cluster of a token that arrives last weighs the clusters. One launch.
+they found, and the cluster of a token that arrives last weighs the clusters. A block of `queue.cu` takes
+tiles of rows from whichever list has some left, for many tokens. One launch either way.
 """
 
+import contextlib
 import functools
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +22,21 @@ from shared.dsa import CKV, HEADS, LOG2_E, ROW_BYTES, WIDTH, check
 from torch import Tensor
 
 SOURCE = Path(__file__).parent / "decode.cu"
+QUEUE = Path(__file__).parent / "queue.cu"
 EARLIER = Path(__file__).parent / "mma.cu"
 GATHER = Path(__file__).parent / "gather.cu"
+
+
+MARKS = (
+    "rows known",
+    "first tile there",
+    "its scores",
+    "its weights",
+    "its outputs",
+    "all tiles",
+    "cluster's outputs there",
+    "end",
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,11 @@ class Plan:
     source = SOURCE
     threads = 256
     second = False
+    marks = MARKS
+
+    def blocks_of(self, tokens: int) -> int:
+        """Blocks of a launch."""
+        return self.splits * tokens
 
     @property
     def groups(self) -> int:
@@ -94,18 +116,45 @@ class EarlierPlan(Plan):
         return -(-(self.stages * self.tile * pitch + scores + small) // 128) * 128
 
 
+@dataclass(frozen=True)
+class QueuePlan(Plan):
+    """How the work is shared by the blocks of `queue.cu`: `blocks` of them, of which each may leave
+    `leavings` partial outputs; `thieves` may join a list that has `least` tiles left, and a block
+    without work looks for one `looks` times.
+    """
+
+    splits: int = 1
+    blocks: int = 132
+    least: int = 4
+    thieves: int = 10
+    leavings: int = 4
+    looks: int = 16
+
+    source = QUEUE
+    marks = (*MARKS[:5], "all tiles of its first token", "that token answered", "end")  # fmt: skip
+
+    def blocks_of(self, tokens: int) -> int:  # noqa: ARG002 - as many for any number of tokens
+        """Blocks of a launch: one on every multiprocessor."""
+        return self.blocks
+
+    @functools.cached_property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block: two queries, weights, partial outputs, what is small."""
+        tiles = self.stages * self.tile * ROW_BYTES + 2 * HEADS * ROW_BYTES + HEADS * 128
+        parts = 2 * HEADS * CKV * 2 + WIDTH // self.tile * HEADS * 8
+        items = 8 * (16 + 8)
+        barriers = (2 * self.stages + 4) * 8
+        small = 2 * 4 * HEADS * 4 + items + WIDTH * 4 + 8 * 4 + barriers
+        return -(-(tiles + parts + small) // 1024) * 1024
+
+
 # region: plans
 PLANS = (  # for so many tokens and no more, of 132 multiprocessors: found by trying, not by reasoning
     (7, Plan(splits=16, cluster=16)),  # seven clusters of 16 fit at once, fifteen of 8, thirty of 4
     (15, Plan(splits=8, cluster=8)),
     (16, Plan(splits=8, cluster=2)),
-    (30, Plan(splits=4, cluster=4)),
-    (33, Plan(splits=4, cluster=2)),
-    (66, Plan(splits=2, cluster=2)),
-    (132, Plan(splits=1)),
-    (176, Plan(splits=2, cluster=2, tile=32, resident=2)),
 )
-MANY = Plan(splits=1, stages=1, resident=2)
+MANY = QueuePlan()
 
 
 def plan_for(tokens: int) -> Plan:
@@ -153,24 +202,52 @@ def decode(
         lse = torch.empty((tokens, HEADS), dtype=torch.float32, device=q_nope.device)
     check(*listed, output, lse, width=WIDTH)
     plan = plan or plan_for(tokens)
+    start = _share if isinstance(plan, QueuePlan) else _split
+    start(
+        plan, (*listed, float(sm_scale * LOG2_E)), (output, lse), [] if trace is None else [trace]
+    )
+    return output, lse
+
+
+def _split(
+    plan: Plan, inputs: tuple[Tensor | float, ...], outputs: tuple[Tensor, Tensor], trace: list[Tensor]
+) -> None:  # fmt: skip
+    """Give each token as many blocks."""
+    tokens, device = len(outputs[0]), outputs[0].device
     groups = plan.groups if plan.groups > 1 else 0
-    partial = torch.empty((tokens, groups, HEADS, CKV), dtype=torch.float32, device=q_nope.device)
+    partial = torch.empty((tokens, groups, HEADS, CKV), dtype=torch.float32, device=device)
     sums = partial.new_empty((tokens, groups, plan.cluster, HEADS, 2))
-    counts = tokens * plan.cluster
-    arrivals = _arrivals(counts, q_nope.device) if groups and not plan.second else None
-    arguments = Arguments(
-        q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, float(sm_scale * LOG2_E),
-        output, lse, partial, sums, arrivals, *([] if trace is None else [trace]),
-    )  # fmt: skip
-    macros = plan.macros if trace is None else {**plan.macros, "TRACE": 1}
-    kernel = function(plan.source, "decode", plan.shared, plan.cluster, **macros)
-    grid = (plan.splits * tokens, 1)
+    arrivals = _arrivals(tokens * plan.cluster, device) if groups and not plan.second else None
+    arguments = Arguments(*inputs, *outputs, partial, sums, arrivals, *trace)
+    kernel = _built(plan, trace)
+    grid = (plan.blocks_of(tokens), 1)
     launch(kernel, grid, plan.threads, plan.shared, arguments, plan.cluster)
     if plan.second:
         weigh = function(plan.source, "weigh", 0, 1, **plan.macros)
         grid = (plan.cluster * tokens, 1)
-        launch(weigh, grid, plan.threads - 32, 0, Arguments(output, lse, partial, sums))
-    return output, lse
+        launch(weigh, grid, plan.threads - 32, 0, Arguments(*outputs, partial, sums))
+
+
+def _share(
+    plan: QueuePlan, inputs: tuple[Tensor | float, ...], outputs: tuple[Tensor, Tensor], trace: list[Tensor]
+) -> None:  # fmt: skip
+    """Let blocks take tiles from all tokens' lists."""
+    tokens, device = len(outputs[0]), outputs[0].device
+    blocks = plan.blocks_of(tokens)
+    partial = torch.empty((blocks, plan.leavings, HEADS, CKV), dtype=torch.bfloat16, device=device)
+    sums = torch.empty((blocks, plan.leavings, HEADS, 2), dtype=torch.float32, device=device)
+    places = torch.empty((tokens, WIDTH // plan.tile), dtype=torch.int32, device=device)
+    kernel = _built(plan, trace)
+    with _state(tokens, device) as (state, next_state):
+        arguments = Arguments(
+            *inputs, tokens, *outputs, partial, sums, places, state, next_state, *trace
+        )
+        launch(kernel, (blocks, 1), plan.threads, plan.shared, arguments)
+
+
+def _built(plan: Plan, trace: list[Tensor]) -> object:
+    macros = {**plan.macros, "TRACE": 1} if trace else plan.macros
+    return function(plan.source, "decode", plan.shared, plan.cluster, **macros)
 
 
 def check_device(device: torch.device) -> None:
@@ -183,24 +260,12 @@ def check_device(device: torch.device) -> None:
         )
 
 
-MARKS = (
-    "rows known",
-    "first tile there",
-    "its scores",
-    "its weights",
-    "its outputs",
-    "all tiles",
-    "cluster's outputs there",
-    "end",
-)
-
-
 def marks(*problem: Tensor | float, plan: Plan) -> Tensor:
-    """Run `decode.cu` once and return the cycle, counted from the block's start, in which each block
-    passed each of `MARKS`: int32 [blocks, 8]. A mark that a block did not pass is 0.
+    """Run the kernel once and return the cycle, counted from the block's start, in which each block
+    passed each of `plan.marks`: int32 [blocks, 8]. A mark that a block did not pass is 0.
     """
-    blocks = plan.splits * len(problem[0])
-    trace = torch.zeros((blocks, len(MARKS)), dtype=torch.int32, device=problem[0].device)
+    blocks = plan.blocks_of(len(problem[0]))
+    trace = torch.zeros((blocks, len(plan.marks)), dtype=torch.int32, device=problem[0].device)
     decode(*problem, plan=plan, trace=trace)
     return trace
 
@@ -221,6 +286,30 @@ def _arrivals(count: int, device: torch.device) -> Tensor:
     if key not in _COUNTERS:
         _COUNTERS[key] = torch.zeros(count, **options)
     return _COUNTERS[key]
+
+
+_STATES: dict[tuple[torch.device, int, int], list[Tensor]] = {}
+_IN_TURNS = threading.Lock()
+
+
+@contextlib.contextmanager
+def _state(tokens: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Lend what the blocks of a launch know of each other's work, all zero, int32 [tokens + 1, 4], and
+    that of the stream's next launch, which this one sets to zero: they take turns.
+
+    A launch that fails has used none. That of a CUDA graph is the graph's, as for `_arrivals`.
+    """
+    options = {"size": (tokens + 1, 4), "dtype": torch.int32, "device": device}
+    if torch.cuda.is_current_stream_capturing():
+        yield torch.zeros(**options), None
+        return
+    key = (device, torch.cuda.current_stream(device).cuda_stream, tokens)
+    with _IN_TURNS:
+        if key not in _STATES:
+            _STATES[key] = [torch.zeros(**options), torch.zeros(**options)]
+        states = _STATES[key]
+        yield states[0], states[1]
+        states.reverse()
 
 
 def check_gather(ckv_cache: Tensor, kpe_cache: Tensor, sparse_indices: Tensor) -> None:

@@ -7,7 +7,7 @@ workloads, the ladder of versions, and where the time inside a block goes.
 from functools import partial
 
 import torch
-from kernel import MANY, MARKS, PLANS, EarlierPlan, Plan, build, decode, gather, marks, plan_for
+from kernel import MANY, PLANS, EarlierPlan, Plan, build, decode, gather, marks, plan_for
 from peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
 from reference import attention, row_sums
 from shared.cuda_module import compile_source
@@ -25,7 +25,7 @@ OTHER_FAMILIES = (
 )  # fmt: skip
 PLANNED = {"family": "uniform", "tokens": 8}  # where flashinfer's planning is timed as well
 LADDER = (1, 8, 64)
-CHECKED = [*(plan for _, plan in PLANS), MANY, Plan(64, 8), EarlierPlan(8, 8)]
+CHECKED = [*(plan for _, plan in PLANS), MANY, Plan(4, 2), Plan(1), Plan(64, 8), EarlierPlan(8, 8)]
 
 
 def reproduce(run):
@@ -163,6 +163,7 @@ def steps(tokens):
     """List the versions that led to the kernel, in their order, with the plan that each wants."""
     splits = {1: 32, 8: 16, 64: 4}[tokens]
     cluster = {1: 8, 8: 8, 64: 2}[tokens]
+    pushed = {1: Plan(16, 16), 8: Plan(8, 8), 64: Plan(2, 2)}[tokens]
     return {
         "split-K in Triton": None,
         "mma.sync, two launches": EarlierPlan(splits, compact=False, last=False),
@@ -170,8 +171,8 @@ def steps(tokens):
         "last block weighs": EarlierPlan(splits),
         "clusters weigh": EarlierPlan(splits, cluster),
         "bulk copies": EarlierPlan(splits, cluster, bulk=True),
-        "wgmma, answers pushed": plan_for(tokens),
-    }
+        "wgmma, answers pushed": pushed,
+    } | ({} if plan_for(tokens) == pushed else {"tiles from a queue": plan_for(tokens)})
 
 
 # endregion
@@ -203,14 +204,15 @@ def inside_a_block(run):
     shown = [drawn(run, "uniform", tokens) for tokens in (1, 4, 16, 64)] + [public(run, 0)]
     for each in shown:
         made = each.inputs(run.seed, pages_of(run))[:-1]
-        marks(*made, plan=plan_for(each.tokens))
+        plan = plan_for(each.tokens)
+        marks(*made, plan=plan)
         taken = []
         for _ in range(9):
             flush.amax()
-            found = marks(*made, plan=plan_for(each.tokens))
+            found = marks(*made, plan=plan)
             taken.append(found[found[:, 1] > 0].double().median(dim=0).values)
         cycles = torch.stack(taken).median(dim=0).values.tolist()
-        for mark, value in zip(MARKS, cycles, strict=True):
+        for mark, value in zip(plan.marks, cycles, strict=True):
             sizes = {**each.sizes, "mark": mark}
             run.count("cycles", value, unit="cycles", subject="kernel", **sizes)
 
