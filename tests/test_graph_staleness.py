@@ -975,8 +975,9 @@ def test_a_graph_that_cannot_be_finished_is_given_back(
     dispatcher = dispatcher_of(artifact, machine, operation)
     with monkeypatch.context() as patch:
         patch.setattr(machine.driver, name, lambda *_: (2, None))
-        with pytest.raises(RuntimeError, match="CUDA driver: 2"):
+        with pytest.raises(RuntimeError, match="CUDA driver: 2") as held:  # all frames, too
             dispatcher(case.tensors, case.scale)
+    assert held.tb is not None
     assert (alive, len(dispatcher._entries)) == ([], 0)
     dispatcher(case.tensors, case.scale)
     assert case.wrong() == 0
