@@ -851,6 +851,25 @@ def test_a_hit_does_not_wait_while_a_graph_is_made_for_another_key(
     assert other.wrong() == 0
 
 
+def test_an_operation_that_calls_its_own_dispatcher_for_another_key_waits_for_nothing(
+    artifact, machine, operation, draw
+):
+    dispatcher, case, other = dispatcher_of(artifact, machine, operation), draw(), draw(tokens=4)
+    scratch = operation.scratch
+
+    def nested(tensors):
+        if len(tensors[0]) == 2:
+            dispatcher(other.tensors, other.scale)
+        return scratch(tensors)
+
+    operation.scratch = nested
+    words = {"args": (case.tensors, case.scale), "daemon": True}
+    thread = threading.Thread(target=dispatcher, **words)
+    thread.start()
+    thread.join(10)
+    assert (thread.is_alive(), case.wrong(), other.wrong()) == (False, 0, 0)
+
+
 def test_two_calls_that_miss_the_same_key_make_one_graph(artifact, machine, operation, draw):
     dispatcher, cases = dispatcher_of(artifact, machine, operation), [draw(1), draw(2)]
     create, made = machine.driver.cuGraphCreate, []
@@ -899,7 +918,7 @@ def test_a_launcher_that_raises_does_not_cost_the_call(artifact, machine, operat
 def made_current(artifact, monkeypatch):
     """Tensors' GPU 0 is torch's current one; which were made current."""
     found = []
-    monkeypatch.setattr(artifact.streams, "_here", threading.local())
+    monkeypatch.delattr(artifact.streams._here, "device", raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(artifact.streams, "make_current", found.append)
