@@ -1,6 +1,8 @@
 """The cached-graph dispatcher and its fault table, on a simulated driver: what each check must see."""
 
 import contextlib
+import ctypes
+import enum
 import inspect
 import itertools
 import json
@@ -296,6 +298,27 @@ def test_a_kernel_with_more_parameters_than_its_layout_is_refused(artifact, mach
 # The dispatcher
 
 
+class Copy:
+    """An operation that copies 32 bytes of any dtype, and looks at nothing that it is given."""
+
+    tensors, outputs, scalars = 2, 1, 1
+
+    def __init__(self, artifact, driver):
+        signature = {"x": "*fp32", "y": "*fp32", "n": "i32"}
+        function = driver.add(signature, lambda _, values: ctypes.memmove(values[1], values[0], 32))
+        layout = artifact.parameters.Layout.of(signature)
+        self.step = artifact.graph.Step("copy", function, (1, 1, 1), 32, 0, layout)
+
+    def steps(self, *_):
+        return (self.step,)
+
+    def scratch(self, _):
+        return ()
+
+    def values(self, addresses, scalars, _):
+        return ((*addresses, *scalars, 0, 0),)
+
+
 def dispatcher_of(artifact, machine, operation, **options):
     return artifact.dispatcher.Dispatcher(machine.driver, operation, **options)
 
@@ -357,36 +380,50 @@ def test_the_graph_that_was_used_last_is_kept(artifact, machine, operation, draw
     assert kept == [1, 3]
 
 
-def test_graphs_are_given_back_between_calls_and_not_within_one(artifact, machine, operation, draw):
+def test_a_graph_that_a_call_is_using_is_given_back_after_it(artifact, machine, operation, draw):
     dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
     dispatcher(case.tensors, case.scale)
-    with dispatcher._lock:  # as a call holds it
-        thread = threading.Thread(target=dispatcher.close)
-        thread.start()
-        thread.join(0.2)
-        assert thread.is_alive()
-        assert "cuGraphExecDestroy" not in machine.driver.calls
+    values, inside, closed = operation.values, threading.Event(), threading.Event()
+
+    def slow(*given):
+        inside.set()
+        assert closed.wait(10)
+        return values(*given)
+
+    operation.values = slow
+    other = draw(2)
+    thread = threading.Thread(target=dispatcher, args=(other.tensors, other.scale))
+    thread.start()
+    assert inside.wait(10)
+    dispatcher.close()
+    assert "cuGraphExecDestroy" not in machine.driver.calls
+    closed.set()
     thread.join()
+    assert other.wrong() == 0
     assert machine.driver.calls["cuGraphExecDestroy"] == 1
 
 
-def test_whether_a_shadow_is_due_is_decided_while_the_call_is_counted(
-    artifact, machine, operation, draw
-):
-    """Another thread's call, right after this one's, would make it due once more or not at all."""
-    dispatcher, case = dispatcher_of(artifact, machine, operation, shadow_every=2), draw()
+def test_calls_of_several_threads_are_counted_once_each(artifact, machine, plans, operation, draw):
+    shadows = []
 
-    class Busy:
-        def __enter__(self):
-            pass
+    def launcher(tensors, scalars):
+        shadows.append(threading.get_ident())
+        machine.start(plans["kernel"], tensors, scalars[0], operation.scratch(tensors))
 
-        def __exit__(self, *_):
-            for entry in dispatcher._entries.values():
-                entry.calls += 1
+    dispatcher = dispatcher_of(artifact, machine, operation, shadow_every=3, launcher=launcher)
+    cases = [draw(seed) for seed in range(3)]
 
-    dispatcher._lock = Busy()
-    dispatcher(case.tensors, case.scale)
-    assert "cuLaunchKernel" not in machine.driver.calls
+    def calls(case):
+        for _ in range(4):
+            dispatcher(case.tensors, case.scale)
+
+    threads = [threading.Thread(target=calls, args=(case,)) for case in cases]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(shadows) == 4
+    assert [case.wrong() for case in cases] == [0, 0, 0]
 
 
 def test_an_output_that_is_an_input_is_no_stale_graph(artifact, machine, operation, draw):
@@ -416,17 +453,19 @@ def test_a_launcher_of_ones_own_takes_the_place_of_the_shadows_launch(
     assert "cuLaunchKernel" not in machine.driver.calls
 
 
-DTYPES = ["bool", "int8", "float8_e4m3fn", "bfloat16", "int32", "int64", "float64", "complex64"]
+DTYPES = ["bool", "int8", "float8_e4m3fn", "bfloat16", "int32", "int64", "float64", "complex64",
+          "complex128"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_outputs_of_every_width_are_compared_by_their_bits(artifact, name):
-    bits, unwritten = artifact.memory.bits, artifact.memory.unwritten
+    differing, unwritten = artifact.memory.differing, artifact.memory.unwritten
     one = torch.ones(3).to(getattr(torch, name))
-    assert torch.equal(bits(one), bits(one.clone()))
     other = unwritten(one)
     assert (other.dtype, other.shape) == (one.dtype, one.shape)
-    assert bool((bits(other) != bits(one)).all())
+    assert differing(one, one.clone()) == 0
+    assert differing(one, other) == 3
+    assert differing(one[0], other[0]) == 1
     if one.is_floating_point():
         assert torch.isnan(other.float()).all()
 
@@ -487,7 +526,7 @@ def test_a_whole_scalar_has_a_graph_for_each_value_and_a_float_does_not(
 def test_tensors_on_another_gpu_than_torchs_are_refused(
     artifact, machine, operation, monkeypatch, cache
 ):
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     dispatcher = dispatcher_of(artifact, machine, operation, cache=cache)
     tensors = [SimpleNamespace(device=torch.device("cuda", 1))] * 7
     message = r"on cuda:1 and torch's current GPU is cuda:0: call inside torch\.cuda\.device\(1\)"
@@ -519,13 +558,13 @@ def test_what_is_allocated_for_a_launch_is_allocated_on_its_stream(
         return lambda *given: seen.append((function.__name__, current[-1])) or function(*given)
 
     monkeypatch.setattr(artifact.dispatcher, "on_stream", on_stream)
-    for name in ("unwritten", "bits"):
+    for name in ("unwritten", "differing"):
         monkeypatch.setattr(artifact.dispatcher, name, noted(getattr(artifact.dispatcher, name)))
     monkeypatch.setattr(operation, "scratch", noted(operation.scratch))
     dispatcher = dispatcher_of(artifact, machine, operation, stream=lambda _: 5, **options)
     case = draw()
     dispatcher(case.tensors, case.scale)
-    names = {"scratch"} | ({"unwritten", "bits"} if "shadow_every" in options else set())
+    names = {"scratch"} | ({"unwritten", "differing"} if "shadow_every" in options else set())
     assert set(seen) == {(name, 5) for name in names}
 
 
@@ -616,17 +655,377 @@ def test_the_parts_that_are_timed_alone_run_and_only_whole_calls_start_something
         assert bool(started) == (not name.endswith("alone")), name
 
 
-def test_a_tensor_with_gaps_is_refused_where_the_operation_takes_it(artifact, machine, draw, plans):
-    """The key has no strides: the dispatcher must not trust an operation to refuse them."""
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("kind", ["strides", "address", "negative"])
+def test_memory_that_no_key_tells_from_other_is_refused_where_the_operation_takes_it(
+    artifact, machine, draw, plans, kind, cached
+):
+    """With and without a graph: the dispatcher must not trust an operation to refuse it."""
     case = draw()
     operation = artifact.kernel.SplitK(plans["kernel"], machine.load)
     dispatcher = dispatcher_of(artifact, machine, operation)
     dispatcher(case.tensors, case.scale)
+    dispatcher.cache, before = cached, dict(machine.driver.calls)
     steps = operation.steps(case.tensors)
     operation.steps = lambda *_: steps
-    tensors = [case.tensors[0].mT.contiguous().mT, *case.tensors[1:]]
-    with pytest.raises(ValueError, match="pass a contiguous copy"):
-        dispatcher(tensors, case.scale)
+    spoil = {
+        "strides": lambda tensor: tensor.mT.contiguous().mT,
+        "address": misaligned,
+        "negative": torch._neg_view,
+    }[kind]
+    spoilt = spoil(case.tensors[0])
+    with pytest.raises(ValueError, match=r"pass a contiguous copy .*torch\.contiguous_format"):
+        dispatcher([spoilt, *case.tensors[1:]], case.scale)
+    assert machine.driver.calls == before
+    copy = spoilt.clone(memory_format=torch.contiguous_format)
+    dispatcher([copy, *case.tensors[1:]], case.scale)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_conjugated_view_is_refused_and_what_it_stands_for_is_taken(
+    artifact, machine, cached, known
+):
+    x, y = torch.full((4,), 1 + 2j), torch.zeros(4, dtype=torch.complex64)
+    dispatcher = dispatcher_of(artifact, machine, Copy(artifact, machine.driver), cache=cached)
+    if known:
+        dispatcher([x, y], 1)
+    with pytest.raises(ValueError, match="its conjugate"):
+        dispatcher([x.conj(), y], 1)
+    dispatcher([x.conj().clone(memory_format=torch.contiguous_format), y], 1)
+    assert torch.equal(y, torch.full((4,), 1 - 2j))
+
+
+# After a check has failed
+
+
+def unscaled(artifact):
+    return artifact.faults.Fault("scale", "split", "kernel", frozenset({("split", "scale")}))
+
+
+def test_after_an_audit_that_found_something_no_call_is_answered_wrong(
+    artifact, machine, operation, draw
+):
+    """Its graph is full of poison: it goes, and each later call is audited."""
+    broken = artifact.faults.make(machine, operation, unscaled(artifact), audit_every=3)
+    case = draw(1)
+    for _ in range(2):
+        broken(case.tensors, case.scale)
+    for seed in range(4):
+        with pytest.raises(artifact.graph.StaleGraph, match=r"holds another split\.scale"):
+            broken(draw(seed).tensors, 0.3)
+        assert len(broken._entries) == 0
+    assert broken.audit_every == 1
+    calls = machine.driver.calls
+    assert (calls["cuGraphLaunch"], calls["cuGraphExecDestroy"]) == (2, 5 - 1)
+
+
+def test_after_a_shadow_that_found_something_each_call_has_one(artifact, machine, operation, draw):
+    broken = artifact.faults.make(machine, operation, unscaled(artifact), shadow_every=2)
+    broken(draw(1).tensors, 0.1)
+    with pytest.raises(artifact.graph.StaleGraph):
+        broken(draw(2).tensors, 0.2)
+    assert (len(broken._entries), broken.shadow_every) == (0, 1)
+    case = draw(3)
+    broken(case.tensors, 0.1)
+    assert case.wrong() == 0
+    with pytest.raises(artifact.graph.StaleGraph):
+        broken(draw(4).tensors, 0.2)
+
+
+def test_a_call_that_waits_for_a_graph_that_is_found_stale_does_not_use_it(
+    artifact, machine, operation, draw
+):
+    """It has looked the graph up before another call's audit, which holds its lock, fails."""
+    dispatcher, case = dispatcher_of(artifact, machine, operation, audit_every=2), draw()
+    dispatcher(case.tensors, case.scale)
+    (entry,) = dispatcher._entries.values()
+    auditing, waiting, raised = threading.Event(), threading.Event(), []
+
+    def update_audited(*_):
+        auditing.set()
+        assert waiting.wait(10)
+        raise artifact.graph.StaleGraph("the audit")
+
+    def call():
+        try:
+            dispatcher(case.tensors, case.scale)
+        except artifact.graph.StaleGraph as error:
+            raised.append(str(error))
+
+    def late(*given):
+        if threading.current_thread() is threads[0]:
+            threads[1].join(10)
+        return drop(*given)
+
+    entry.graph.update_audited, values = update_audited, operation.values
+    drop, dispatcher._drop = dispatcher._drop, late
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    threads[0].start()
+    assert auditing.wait(10)
+    operation.values = lambda *given: waiting.set() or values(*given)
+    threads[1].start()
+    for each in threads:
+        each.join()
+    assert sorted(raised)[1:] == ["the audit"]
+    assert min(raised).startswith("another call has just found")
+    assert machine.driver.calls["cuGraphLaunch"] == 1
+    dispatcher(case.tensors, case.scale)
+    assert case.wrong() == 0
+    assert entry not in dispatcher._entries.values()
+
+
+@pytest.mark.parametrize("name", ["cuGraphExecUpdate", "cuGraphLaunch"])
+def test_a_graph_whose_call_failed_halfway_is_not_used_again(
+    artifact, machine, operation, draw, monkeypatch, name
+):
+    dispatcher, case = dispatcher_of(artifact, machine, operation, audit_every=2), draw()
+    dispatcher(case.tensors, case.scale)
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.driver, name, lambda *_: (2, None)[: 1 + (name[7] == "E")])
+        with pytest.raises(RuntimeError, match="CUDA driver: 2"):
+            dispatcher(case.tensors, case.scale)
+    assert len(dispatcher._entries) == 0
+    dispatcher(case.tensors, case.scale)
+    assert case.wrong() == 0
+
+
+# Counting
+
+
+def test_keys_that_push_each_other_out_are_audited_all_the_same(artifact, machine, operation, draw):
+    dispatcher = dispatcher_of(artifact, machine, operation, entries=1, audit_every=2)
+    update, audited = machine.driver.cuGraphExecUpdate, []
+    machine.driver.cuGraphExecUpdate = lambda *given: audited.append(tokens) or update(*given)
+    for tokens in (1, 2, 1, 2, 1, 2, 1, 2):
+        case = draw(tokens=tokens)
+        dispatcher(case.tensors, case.scale)
+    assert audited == [1, 2, 1, 2]
+
+
+def test_counters_are_bounded_and_no_count_is_lost_where_there_are_too_many(artifact):
+    cache, counted = artifact.cache.Cache(most=2, counters=3), 0
+    for number in range(1000):
+        key = number % 10
+        if key not in cache:
+            cache.add(key, SimpleNamespace(calls=itertools.count(1), used=0))
+        counted += next(cache[key].calls) % 5 == 0
+        assert len(cache._counters) <= 3 + 2
+    assert 1000 / 5 - 5 <= counted <= 1000 / 5
+
+
+def test_two_calls_that_find_the_same_graph_stale_drop_no_other(artifact):
+    cache = artifact.cache.Cache(most=2)
+    first, second = (SimpleNamespace(calls=itertools.count(1), used=0) for _ in range(2))
+    for entry in (first, second):
+        cache.add("key", entry)
+        cache.drop("key", first)
+    assert cache == {"key": second}
+
+
+# Threads, and what is called from within
+
+
+def test_a_hit_does_not_wait_while_a_graph_is_made_for_another_key(
+    artifact, machine, operation, draw
+):
+    dispatcher, case, other = dispatcher_of(artifact, machine, operation), draw(), draw(tokens=4)
+    dispatcher(case.tensors, case.scale)
+    scratch, inside, done = operation.scratch, threading.Event(), threading.Event()
+
+    def slow(tensors):
+        inside.set()
+        assert done.wait(10)
+        return scratch(tensors)
+
+    operation.scratch = slow
+    thread = threading.Thread(target=dispatcher, args=(other.tensors, other.scale))
+    thread.start()
+    assert inside.wait(10)
+    again = draw(2)
+    dispatcher(again.tensors, again.scale)
+    assert again.wrong() == 0
+    assert thread.is_alive()
+    done.set()
+    thread.join()
+    assert other.wrong() == 0
+
+
+def test_an_operation_that_calls_its_own_dispatcher_for_another_key_waits_for_nothing(
+    artifact, machine, operation, draw
+):
+    dispatcher, case, other = dispatcher_of(artifact, machine, operation), draw(), draw(tokens=4)
+    scratch = operation.scratch
+
+    def nested(tensors):
+        if len(tensors[0]) == 2:
+            dispatcher(other.tensors, other.scale)
+        return scratch(tensors)
+
+    operation.scratch = nested
+    words = {"args": (case.tensors, case.scale), "daemon": True}
+    thread = threading.Thread(target=dispatcher, **words)
+    thread.start()
+    thread.join(10)
+    assert (thread.is_alive(), case.wrong(), other.wrong()) == (False, 0, 0)
+
+
+def test_two_calls_that_miss_the_same_key_make_one_graph(artifact, machine, operation, draw):
+    dispatcher, cases = dispatcher_of(artifact, machine, operation), [draw(1), draw(2)]
+    create, made = machine.driver.cuGraphCreate, []
+    machine.driver.cuGraphCreate = lambda flags: made.append(flags) or create(flags)
+    with dispatcher._making:
+        threads = [
+            threading.Thread(target=dispatcher, args=(case.tensors, case.scale)) for case in cases
+        ]
+        for each in threads:
+            each.start()
+        threads[0].join(0.1)
+    for each in threads:
+        each.join()
+    assert (len(made), [case.wrong() for case in cases]) == (1, [0, 0])
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_launcher_that_calls_its_own_dispatcher_is_told_so_and_waits_for_nothing(
+    artifact, machine, operation, draw, every
+):
+    def launcher(tensors, scalars):
+        dispatcher(tensors, *scalars)
+
+    case = draw()
+    dispatcher = dispatcher_of(artifact, machine, operation, shadow_every=every, launcher=launcher)
+    for _ in range(every - 1):
+        dispatcher(case.tensors, case.scale)
+    with pytest.warns(RuntimeWarning, match="calls the dispatcher that it is to check"):
+        dispatcher(case.tensors, case.scale)
+    assert case.wrong() == 0
+
+
+def test_a_launcher_that_raises_does_not_cost_the_call(artifact, machine, operation, draw):
+    def launcher(*_):
+        raise torch.OutOfMemoryError
+
+    case = draw()
+    dispatcher = dispatcher_of(artifact, machine, operation, shadow_every=1, launcher=launcher)
+    with pytest.warns(RuntimeWarning, match="a call has no shadow: OutOfMemoryError"):
+        dispatcher(case.tensors, case.scale)
+    assert case.wrong() == 0
+    assert not dispatcher._shadowing
+
+
+@pytest.fixture
+def made_current(artifact, monkeypatch):
+    """Tensors' GPU 0 is torch's current one; which were made current."""
+    found = []
+    monkeypatch.delattr(artifact.streams._here, "device", raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(artifact.streams, "make_current", found.append)
+    return found
+
+
+def test_the_context_is_made_current_once_in_each_thread(artifact, made_current):
+    def twice():
+        for _ in range(2):
+            artifact.streams.check_current(torch.device("cuda", 0))
+
+    twice()
+    assert made_current == [0]
+    thread = threading.Thread(target=twice)
+    thread.start()
+    thread.join()
+    assert made_current == [0, 0]
+
+
+def test_the_context_is_made_current_again_for_another_gpu(artifact, made_current, monkeypatch):
+    for device in (0, 1, 0):
+        monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: device)  # noqa: B023 - used at once
+        artifact.streams.check_current(torch.device("cuda", device))
+    assert made_current == [0, 1, 0]
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_call_inside_a_capture_is_refused(
+    artifact, machine, operation, made_current, monkeypatch, cache
+):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    dispatcher = dispatcher_of(artifact, machine, operation, cache=cache)
+    tensors = [SimpleNamespace(device=torch.device("cuda", 0))] * 7
+    with pytest.raises(RuntimeError, match="outside of the capture"):
+        dispatcher(tensors, 0.1)
+    assert (machine.driver.calls, made_current) == ({}, [])
+
+
+# Given back
+
+
+def balance(driver, monkeypatch):
+    """Note what is made, and take out what is given back."""
+    alive = []
+    for kind, make in (("cuGraph", "cuGraphCreate"), ("cuGraphExec", "cuGraphInstantiate")):
+        destroy = f"{kind}Destroy"
+        made, gone = getattr(driver, make), getattr(driver, destroy)
+        monkeypatch.setattr(
+            driver, make, lambda *given, kind=kind, made=made: alive.append(kind) or made(*given)
+        )
+        monkeypatch.setattr(
+            driver, destroy, lambda each, kind=kind, gone=gone: alive.remove(kind) or gone(each)
+        )
+    return alive
+
+
+def test_a_dispatcher_that_is_dropped_gives_its_graphs_back(
+    artifact, machine, operation, draw, monkeypatch
+):
+    alive, case = balance(machine.driver, monkeypatch), draw()
+    dispatcher = dispatcher_of(artifact, machine, operation)
+    dispatcher(case.tensors, case.scale)
+    assert sorted(alive) == ["cuGraph", "cuGraphExec"]
+    del dispatcher
+    assert alive == []
+
+
+@pytest.mark.parametrize("name", ["cuGraphInstantiate", "cuGraphAddKernelNode"])
+def test_a_graph_that_cannot_be_finished_is_given_back(
+    artifact, machine, operation, draw, monkeypatch, name
+):
+    alive, case = balance(machine.driver, monkeypatch), draw()
+    dispatcher = dispatcher_of(artifact, machine, operation)
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.driver, name, lambda *_: (2, None))
+        with pytest.raises(RuntimeError, match="CUDA driver: 2") as held:  # all frames, too
+            dispatcher(case.tensors, case.scale)
+    assert held.tb is not None
+    assert (alive, len(dispatcher._entries)) == ([], 0)
+    dispatcher(case.tensors, case.scale)
+    assert case.wrong() == 0
+
+
+def test_a_graph_that_cannot_be_given_back_is_a_warning_and_fails_no_other_call(
+    artifact, machine, operation, draw, monkeypatch
+):
+    dispatcher, case, other = (
+        dispatcher_of(artifact, machine, operation, entries=1), draw(), draw(tokens=4)
+    )  # fmt: skip
+    dispatcher(case.tensors, case.scale)
+    monkeypatch.setattr(machine.driver, "cuGraphExecDestroy", lambda _: (700,))
+    with pytest.warns(RuntimeWarning, match="cuGraphExecDestroy: 700"):
+        dispatcher(other.tensors, other.scale)
+    assert other.wrong() == 0
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_call_after_close_is_refused(artifact, machine, operation, draw, cache):
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
+    dispatcher(case.tensors, case.scale)
+    dispatcher.close()
+    dispatcher.cache, before = cache, dict(machine.driver.calls)
+    with pytest.raises(RuntimeError, match="closed: make another one"):
+        dispatcher(case.tensors, case.scale)
+    assert machine.driver.calls == before
+    dispatcher.close()
 
 
 # Bad input: an error that says what to do, and nothing is started
@@ -668,6 +1067,50 @@ def test_what_the_kernels_cannot_take_is_refused_before_anything_is_started(
     with pytest.raises(ValueError, match=message):
         dispatcher(tensors, case.scale)
     assert machine.driver.calls == before
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("scale", [float("nan"), float("inf"), -float("inf"), 1e39, -(2.0**127)])
+def test_a_float_that_a_miss_refuses_is_refused_on_a_hit(
+    artifact, machine, operation, draw, cached, scale
+):
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw()
+    dispatcher(case.tensors, case.scale)
+    dispatcher.cache, before = cached, dict(machine.driver.calls)
+    with pytest.raises(ValueError, match=r"sm_scale is .*: pass a finite int or float below"):
+        dispatcher(case.tensors, scale)
+    assert machine.driver.calls == before
+
+
+class Whole(enum.IntEnum):
+    ONE = 1
+
+
+@pytest.mark.parametrize("scalar", [True, Whole.ONE])
+def test_what_only_equals_a_whole_number_has_no_part_in_its_graph(
+    artifact, machine, operation, draw, scalar
+):
+    dispatcher, case = dispatcher_of(artifact, machine, operation), draw(scale=1)
+    dispatcher(case.tensors, 1)
+    with pytest.raises(ValueError, match="pass an int or a float"):
+        dispatcher(case.tensors, scalar)
+
+
+@pytest.mark.parametrize("name", ["audit_every", "shadow_every", "entries"])
+@pytest.mark.parametrize("value", [-1, 1.5, None])
+def test_a_number_of_calls_or_graphs_that_is_none_is_refused(
+    artifact, machine, operation, name, value
+):
+    with pytest.raises(ValueError, match=f"{name}={value}: "):
+        dispatcher_of(artifact, machine, operation, **{name: value})
+
+
+@pytest.mark.parametrize("outputs", [0, 3])
+def test_an_operation_without_outputs_or_with_too_many_is_refused(artifact, machine, outputs):
+    operation = Copy(artifact, machine.driver)
+    operation.outputs = outputs
+    with pytest.raises(ValueError, match=f"{outputs} of 2 tensors are outputs"):
+        dispatcher_of(artifact, machine, operation)
 
 
 def test_a_split_that_needs_no_reduction_is_refused(artifact):

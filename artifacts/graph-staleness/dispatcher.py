@@ -9,190 +9,164 @@ What keeps it safe:
   tensors at aligned addresses are taken; the plan is fixed in a dispatcher;
 - scratch belongs to the entry, so two entries never share it, and one entry's launches are ordered; it
   is allocated on the stream of the launches;
-- a lock holds from the first parameter written to the launch.
+- an entry's lock holds from the first parameter written to the launch, and nothing of the operation's
+  runs under it; another lock is held while a graph is made, and by no call that finds one.
 
 And what finds it out if it is not: `cache = False` launches directly; every `audit_every`-th call
 reads the parameters back before the launch; every `shadow_every`-th launches directly as well, into
 memory of its own, and compares the bits. All of these trust the one list of values: one that is wrong
 for every launch alike is seen by a shadow that has a `launcher` of its own, and by nothing else.
+After a check that failed its graph is gone, and every call has that check: see `StaleGraph`.
 """
 
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Sequence
-from operator import attrgetter
-from typing import Any, Protocol
+from functools import reduce
+from operator import attrgetter, or_
+from typing import Any
 
 import torch
-from graph import Launch, PatchedGraph, StaleGraph, Step, Values
-from memory import addresses_of, bits, unwritten
-from streams import check_current, on_stream, torch_stream
+from cache import Cache, Entry
+from graph import Launch, StaleGraph, Step, Values
+from memory import ALIGNMENT, addresses_of, differing, unwritten
+from operation import Launcher, Operation, check_options, checked
+from streams import on_stream, torch_stream
 from torch import Tensor
 
 ENTRIES = 64
-ALIGNMENT = 16
-NUMBERS = (float, int)
 _described = attrgetter("shape", "dtype", "device")
-
-Launcher = Callable[[Sequence[Tensor], Sequence[float]], None]
-
-
-class Operation(Protocol):
-    """What the dispatcher must know of a launch: how many tensors it takes, in a fixed order, how many
-    of them are outputs, which are the last, and how many scalars.
-    """
-
-    tensors: int
-    outputs: int
-    scalars: int
-
-    def steps(self, tensors: Sequence[Tensor], scalars: Sequence[float]) -> tuple[Step, ...]:
-        """Check what is given and return the kernels to start, or raise ValueError.
-
-        They may be special to shapes, and to the values of scalars that are whole, and to no more.
-        """
-
-    def scratch(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Allocate what the kernels leave to each other."""
-
-    def values(
-        self, addresses: Sequence[int], scalars: Sequence[float], scratch: Sequence[int]
-    ) -> Values:
-        """Return every parameter of every kernel."""
-
-
-class Entry:
-    """One graph, and what it owns: the scratch memory, and what a shadow needs once it is asked for."""
-
-    def __init__(self, driver: Any, steps: tuple[Step, ...], scratch: tuple[Tensor, ...],
-                 values: Values) -> None:  # fmt: skip
-        """Build the graph with the first call's values."""
-        self.scratch = scratch
-        self.scratch_addresses = addresses_of(scratch)
-        self.graph = PatchedGraph(driver, steps, values)
-        self.calls = self.used = 0
 
 
 class Dispatcher:
     """Replays `operation` from a graph. Call it with all tensors (outputs last) and the scalars."""
 
     def __init__(
-        self,
-        driver: Any,
-        operation: Operation,
-        *,
-        cache: bool = True,
-        audit_every: int = 0,
-        shadow_every: int = 0,
-        entries: int = ENTRIES,
-        stream: Callable[[torch.device], int] = torch_stream,
-        launcher: Launcher | None = None,
-    ) -> None:
+        self, driver: Any, operation: Operation, *, cache: bool = True,
+        audit_every: int = 0, shadow_every: int = 0, entries: int = ENTRIES,
+        stream: Callable[[torch.device], int] = torch_stream, launcher: Launcher | None = None,
+    ) -> None:  # fmt: skip
         """`driver` is `cuda.bindings.driver`; 0 for `audit_every` or `shadow_every` is never; `entries`
-        graphs are kept, those that were used last.
+        graphs are kept, those that were used last. Calls are counted for each key.
 
         `launcher` starts the operation some other way on torch's current stream, for shadows.
         """
-        if entries < 1:
-            raise ValueError(f"entries={entries}: keep at least one graph")
+        check_options(operation, audit_every, shadow_every, entries)
         self.cache, self.audit_every, self.shadow_every = cache, audit_every, shadow_every
         self.operation, self._driver, self._stream = operation, driver, stream
-        self._most, self._launcher = entries, launcher
-        self._entries: dict[Hashable, Entry] = {}
-        self._clock = 0
-        self._lock = threading.Lock()
+        self._launcher, self._closed = launcher, False
+        self._entries = Cache(entries)
+        self._clock = self._entries.clock
+        self._making = threading.RLock()
+        self._shadowing: set[int] = set()
 
     # region: call
     def __call__(self, tensors: Sequence[Tensor], *scalars: float) -> None:
         """Start the operation on torch's current stream; it writes into the last tensors.
 
-        Raises ValueError for what the operation cannot take, before anything is started, and
-        StaleGraph if an audit or a shadow finds that the graph is not the call's.
+        Raises ValueError for what the operation cannot take and RuntimeError inside a capture or after
+        `close`, before anything is started, and StaleGraph if an audit or a shadow finds that the
+        graph is not the call's.
         """
-        self._check(tensors, scalars)
-        stream = self._stream(tensors[0].device)
-        if not self.cache:
+        device = checked(self.operation, tensors, scalars)
+        addresses = list(map(Tensor.data_ptr, tensors))
+        if (
+            reduce(or_, addresses) % ALIGNMENT
+            or not all(map(Tensor.is_contiguous, tensors))
+            or any(map(Tensor.is_neg, tensors))
+        ):
+            self._refuse(tensors, scalars)
+        stream, cache, entry = self._stream(device), self.cache, None
+        if cache:
+            key = self._key(tensors, scalars, stream)
+            entry = self._entries.get(key)
+        if (entry is None or entry.conjugates) and any(map(Tensor.is_conj, tensors)):
+            self._refuse(tensors, scalars)
+        if not cache:
+            self._check_open()
             self.launch_directly(tensors, scalars, stream)
             return
-        addresses = addresses_of(tensors)
-        with self._lock:
-            entry = self._entry(tensors, addresses, scalars, stream)
-            values = self.operation.values(addresses, scalars, entry.scratch_addresses)
-            entry.calls += 1
-            if self.audit_every and entry.calls % self.audit_every == 0:
-                self._patch_audited(entry, self.operation.steps(tensors, scalars), values)
-            else:
-                self._write(entry, values)
-                entry.graph.update()
-            shadows = ()
-            if self.shadow_every and entry.calls % self.shadow_every == 0:
-                shadows = self._shadow(tensors, scalars, stream)
-            entry.graph.replay(stream)
-        if shadows:
-            self._compare(tensors, shadows, stream)
+        if entry is None:
+            entry = self._made(key, tensors, addresses, scalars, stream)
+        entry.used = next(self._clock)
+        audited, shadows = None, ()
+        if self.audit_every or self.shadow_every:
+            audited, shadows = self._checks(entry, tensors, scalars, stream)
+        values = self.operation.values(addresses, scalars, entry.scratch_addresses)
+        try:
+            with entry.lock:
+                if audited is None and not entry.stale:
+                    self._write(entry, values)
+                    entry.graph.update()
+                else:
+                    self._patch_audited(entry, audited, values)
+                entry.graph.replay(stream)
+            if shadows:
+                self._compare(tensors, shadows, stream)
+        except BaseException:
+            self._drop(key, entry)
+            raise
 
     # endregion
 
-    def _check(self, tensors: Sequence[Tensor], scalars: Sequence[float]) -> None:
-        """Raise ValueError for too many or too few, for no number, and for another GPU than torch's."""
-        if len(tensors) != self.operation.tensors:
-            wanted = self.operation.tensors
-            raise ValueError(f"{len(tensors)} tensors: pass {wanted}, the outputs last")
-        if len(scalars) != self.operation.scalars:
-            raise ValueError(f"{len(scalars)} scalars: pass {self.operation.scalars}")
-        wrong = [scalar for scalar in scalars if not isinstance(scalar, NUMBERS)]
-        if wrong:
-            raise ValueError(f"a scalar is {wrong[0]!r}: pass an int or a float")
-        check_current(tensors[0].device)
+    def _refuse(self, tensors: Sequence[Tensor], scalars: Sequence[float]) -> None:
+        """Raise ValueError for memory that is not what shape and dtype say."""
+        self.operation.steps(tensors, scalars)  # may raise, and say which tensor it is
+        raise ValueError(
+            f"a tensor has gaps, its address is no multiple of {ALIGNMENT}, or it stands for its "
+            "negative or its conjugate, and no key tells that from others: pass a contiguous copy of "
+            "it, as by clone(memory_format=torch.contiguous_format)"
+        )
 
     # region: key
     def _key(self, tensors: Sequence[Tensor], scalars: Sequence[float], stream: int) -> Hashable:
         """Return all that decides which code runs on what grid, and whose scratch it may use."""
-        whole = [None if isinstance(scalar, float) else scalar for scalar in scalars]
-        return (stream, *whole, *map(_described, tensors))
+        key: list[Hashable] = [stream]
+        for scalar in scalars:
+            key.append(None if isinstance(scalar, float) else scalar)  # noqa: PERF401 - faster so
+        return (*key, *map(_described, tensors))
 
     # endregion
 
-    def _entry(self, tensors: Sequence[Tensor], addresses: Sequence[int],
-               scalars: Sequence[float], stream: int) -> Entry:  # fmt: skip
-        """Return the entry of this call's key, which is made if there is none."""
-        combined = 0
-        for address in addresses:
-            combined |= address
-        if combined % ALIGNMENT or not all(map(Tensor.is_contiguous, tensors)):
-            self.operation.steps(tensors, scalars)  # raises, and says which tensor it is
-            raise ValueError(
-                f"a tensor has gaps, or its address is no multiple of {ALIGNMENT}, and no key tells "
-                "that from others: pass a contiguous copy of it"
-            )
-        key = self._key(tensors, scalars, stream)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = self._made(tensors, addresses, scalars, stream)
-        self._clock += 1
-        entry.used = self._clock
-        if len(self._entries) > self._most:
-            oldest = min(self._entries, key=lambda each: self._entries[each].used)
-            self._entries.pop(oldest).graph.close()
+    def _made(self, key: Hashable, tensors: Sequence[Tensor], addresses: Sequence[int],
+              scalars: Sequence[float], stream: int) -> Entry:  # fmt: skip
+        """Make the entry of a key, once; ValueError for what the operation cannot take."""
+        with self._making:
+            self._check_open()
+            entry = self._entries.get(key)
+            if entry is None:
+                steps = self.operation.steps(tensors, scalars)
+                with on_stream(stream, tensors[0].device):
+                    scratch = self.operation.scratch(tensors)
+                values = self.operation.values(addresses, scalars, addresses_of(scratch))
+                conjugates = any(map(Tensor.is_complex, tensors))
+                entry = Entry(self._driver, steps, scratch, values, conjugates=conjugates)
+                self._entries.add(key, entry)
         return entry
 
-    def _made(self, tensors: Sequence[Tensor], addresses: Sequence[int],
-              scalars: Sequence[float], stream: int) -> Entry:  # fmt: skip
-        """Make the entry of a call; ValueError for what the operation cannot take."""
-        steps = self.operation.steps(tensors, scalars)
-        with on_stream(stream, tensors[0].device):
-            scratch = self.operation.scratch(tensors)
-        values = self.operation.values(addresses, scalars, addresses_of(scratch))
-        return Entry(self._driver, steps, scratch, values)
+    def _drop(self, key: Hashable, entry: Entry) -> None:
+        """Let no call use an entry again after one has failed: what it holds is not known."""
+        entry.stale = True
+        with self._making:
+            self._entries.drop(key, entry)
 
     def _write(self, entry: Entry, values: Values) -> None:
         """Write the parameters of all nodes: a faulty dispatcher would forget some here."""
         entry.graph.write(values)
 
-    def _patch_audited(self, entry: Entry, steps: tuple[Step, ...], values: Values) -> None:
+    def _patch_audited(self, entry: Entry, steps: tuple[Step, ...] | None, values: Values) -> None:
         """Patch the nodes so that a forgotten parameter is seen even if it has not changed."""
+        if entry.stale or steps is None:
+            raise StaleGraph("another call has just found this graph stale: nothing was launched")
+        entry.stale = True  # until it is known to be whole again
         self._poison(entry)
         self._write(entry, values)
-        entry.graph.update_audited(steps, values)
+        try:
+            entry.graph.update_audited(steps, values)
+        except StaleGraph:
+            self.audit_every = 1
+            raise
+        entry.stale = False
 
     def _poison(self, entry: Entry) -> None:
         for arguments in entry.graph.arguments:
@@ -208,29 +182,54 @@ class Dispatcher:
         launch.write(self.operation.values(addresses_of(tensors), scalars, addresses_of(scratch)))
         launch.start(stream)
 
+    def _checks(
+        self, entry: Entry, tensors: Sequence[Tensor], scalars: Sequence[float], stream: int
+    ) -> tuple[tuple[Step, ...] | None, Sequence[Tensor]]:
+        """Count the call; return the steps to audit it by, and a shadow's outputs, if they are due."""
+        if self._shadowing and threading.get_ident() in self._shadowing:
+            raise RuntimeError(
+                "a launcher calls the dispatcher that it is to check: start it otherwise"
+            )
+        calls, audited, shadows = next(entry.calls), None, ()
+        if self.audit_every and calls % self.audit_every == 0:
+            audited = self.operation.steps(tensors, scalars)
+        if self.shadow_every and calls % self.shadow_every == 0:
+            shadows = self._shadow(tensors, scalars, stream)
+        return audited, shadows
+
     # region: shadow
     def _shadow(
         self, tensors: Sequence[Tensor], scalars: Sequence[float], stream: int
-    ) -> list[Tensor]:
-        """Start the same call into other outputs, before the replay: its outputs may be inputs, too."""
-        count = self.operation.outputs
-        with on_stream(stream, tensors[0].device):
-            shadows = [unwritten(tensor) for tensor in tensors[-count:]]
-            given = [*tensors[:-count], *shadows]
-            if self._launcher is None:
-                self.launch_directly(given, scalars, stream)
-            else:
-                self._launcher(given, scalars)
+    ) -> Sequence[Tensor]:
+        """Start the same call into other outputs, before the replay: its outputs may be inputs, too.
+
+        What fails here fails no call: it goes unchecked, with a warning.
+        """
+        count, thread = self.operation.outputs, threading.get_ident()
+        self._shadowing.add(thread)
+        try:
+            with on_stream(stream, tensors[0].device):
+                shadows = [unwritten(tensor) for tensor in tensors[-count:]]
+                given = [*tensors[:-count], *shadows]
+                if self._launcher is None:
+                    self.launch_directly(given, scalars, stream)
+                else:
+                    self._launcher(given, scalars)
+        except Exception as error:  # noqa: BLE001 - a launcher may raise anything
+            warnings.warn(f"a call has no shadow: {error!r}", RuntimeWarning, stacklevel=4)
+            return ()
+        finally:
+            self._shadowing.discard(thread)
         return shadows
 
-    @staticmethod
-    def _compare(tensors: Sequence[Tensor], shadows: Sequence[Tensor], stream: int) -> None:
+    def _compare(self, tensors: Sequence[Tensor], shadows: Sequence[Tensor], stream: int) -> None:
         """Wait, and compare the bits of the outputs."""
         with on_stream(stream, tensors[0].device):
             pairs = zip(tensors[-len(shadows) :], shadows, strict=True)
-            wrong = [int((bits(ours) != bits(theirs)).sum()) for ours, theirs in pairs]
+            wrong = [differing(ours, theirs) for ours, theirs in pairs]
         for number, (count, shadow) in enumerate(zip(wrong, shadows, strict=True)):
             if count:
+                self.shadow_every = 1
                 raise StaleGraph(
                     f"{count} of {shadow.numel()} elements of output {number} are not those of a "
                     "direct launch: do not use them; set cache = False"
@@ -238,8 +237,12 @@ class Dispatcher:
 
     # endregion
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the dispatcher is closed: make another one")
+
     def close(self) -> None:
-        """Give all graphs back, once no call is writing or starting one."""
-        with self._lock:
-            while self._entries:
-                self._entries.popitem()[1].graph.close()
+        """Give all graphs back, each once no call is using it; a call after this is refused."""
+        with self._making:
+            self._closed = True
+            self._entries.clear()

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from cache import Entry
 from cases import SCALES, Case, Machine, Size, draw
-from dispatcher import Dispatcher, Entry
+from dispatcher import Dispatcher
 from graph import StaleGraph, Values
 from kernel import SplitK
 from memory import addresses_of, bits

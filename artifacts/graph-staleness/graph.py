@@ -4,6 +4,8 @@ A step is one kernel of the launch. A direct launch and a graph node read the sa
 what a replay is told is, byte for byte, what a direct launch would be told.
 """
 
+import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +16,11 @@ Values = Sequence[Sequence[int | float]]
 
 
 class StaleGraph(RuntimeError):
-    """A graph does not hold, or did not compute, what this call is about."""
+    """A graph does not hold, or did not compute, what this call is about.
+
+    The dispatcher has dropped the graph, and makes the check that found it in every call from now on:
+    its `audit_every` or `shadow_every` is 1.
+    """
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Launch:
         self.steps = tuple(steps)
         self.functions = [driver.CUfunction(step.function) for step in self.steps]
         self.arguments = [Arguments(step.layout) for step in self.steps]
-        self._writes = [arguments.write for arguments in self.arguments]
+        self._packs = [arguments.pack for arguments in self.arguments]
         self._shapes = [  # all that a launch takes but the stream and what changes behind `pointer`
             ((function, *step.grid, step.block, 1, 1, step.shared), arguments.pointer)
             for step, function, arguments in zip(
@@ -57,15 +63,15 @@ class Launch:
 
     def write(self, values: Values) -> None:
         """Write every parameter of every step."""
-        for write, given in zip(self._writes, values, strict=True):
-            write(given)
+        for pack, given in zip(self._packs, values, strict=True):
+            pack(*given)
 
     def start(self, stream: int) -> None:
         """Start all steps on `stream` with what was written last."""
         launch = self.driver.cuLaunchKernel
         for shape, pointer in self._shapes:
             (status,) = launch(*shape, stream, pointer, 0)
-            if int(status):
+            if status:
                 check((status,))
 
 
@@ -81,21 +87,35 @@ class PatchedGraph(Launch):
     ) -> None:
         """Build the graph with `values`, or take one that was `captured()` and find its nodes.
 
-        Raises ValueError if the driver knows other parameters of a kernel than its step.
+        Raises ValueError if the driver knows other parameters of a kernel than its step. What was
+        made is given back when nobody holds this object any more, and when it fails halfway.
         """
         super().__init__(driver, steps)
         for step, function in zip(self.steps, self.functions, strict=True):
             check_layout(driver, function, step.layout)
         self.write(values)
         self.descriptions = [self._described(place) for place in range(len(self.steps))]
+        self._made: list[tuple[str, Any]] = []
+        self.close = weakref.finalize(self, give_back, driver, self._made)
+        self.close.atexit = False  # the end of a process gives all back, and the driver may be gone
+        try:
+            self._build(captured)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, captured: Callable[[], Any] | None) -> None:
+        """Make the graph and its executable copy, noting how to give each back."""
+        driver = self.driver
+        self.graph = check(driver.cuGraphCreate(0)) if captured is None else captured()
+        self._made.append(("cuGraphDestroy", self.graph))
         if captured is None:
-            self.graph = check(driver.cuGraphCreate(0))
             self.nodes = self._added()
         else:
-            self.graph = captured()
             self.nodes = find_nodes(driver, self.graph, self.steps)
         self.codes = [int(self._held(node).func) for node in self.nodes]
         self.executable = check(driver.cuGraphInstantiate(self.graph, 0))
+        self._made.append(("cuGraphExecDestroy", self.executable))
         self._nodes = list(zip(self.nodes, self.descriptions, strict=True))
 
     def _added(self) -> list[Any]:
@@ -125,7 +145,7 @@ class PatchedGraph(Launch):
         set_node, executable = self.driver.cuGraphExecKernelNodeSetParams, self.executable
         for node, description in self._nodes:
             (status,) = set_node(executable, node, description)
-            if int(status):
+            if status:
                 check((status,))
 
     # endregion
@@ -183,12 +203,21 @@ class PatchedGraph(Launch):
 
     def replay(self, stream: int) -> None:
         """Start the graph on `stream`; the driver orders it behind its own earlier launches."""
-        check(self.driver.cuGraphLaunch(self.executable, stream))
+        (status,) = self.driver.cuGraphLaunch(self.executable, stream)
+        if status:
+            check((status,))
 
-    def close(self) -> None:
-        """Give the graph back; a launch that is still running ends first, by itself."""
-        check(self.driver.cuGraphExecDestroy(self.executable))
-        check(self.driver.cuGraphDestroy(self.graph))
+
+def give_back(driver: Any, made: list[tuple[str, Any]]) -> None:
+    """Destroy what was made, last first; a launch that is still running ends first, by itself.
+
+    A failure is a warning: it happens to be found here, in a call that has no part in it.
+    """
+    while made:
+        name, handle = made.pop()
+        (status,) = getattr(driver, name)(handle)
+        if int(status):
+            warnings.warn(f"{name}: {status!r}", RuntimeWarning, stacklevel=2)
 
 
 def find_nodes(driver: Any, graph: Any, steps: Sequence[Step]) -> list[Any]:

@@ -80,12 +80,12 @@ class Arguments:
         places = [base + SLOT * place for place in range(len(layout.names))]
         self.addresses = (ctypes.c_void_p * len(places))(*places)
         self.pointer = ctypes.addressof(self.addresses)
-        self._pack = partial(layout.form.pack_into, self.buffer, 0)
+        self.pack = partial(layout.form.pack_into, self.buffer, 0)
         self.poison()
 
     def write(self, values: Sequence[int | float]) -> None:
         """Write every parameter; struct.error if there are more or fewer than the kernel has."""
-        self._pack(*values)
+        self.pack(*values)
 
     def poison(self) -> None:
         """Fill the buffer so that what is not written afterwards is no value of an earlier call."""

@@ -1,9 +1,13 @@
-"""Streams by the driver's handle, and torch's way to make one current."""
+"""Streams by the driver's handle, torch's way to make one current, and what a thread must have current."""
 
 import contextlib
+import threading
 from contextlib import AbstractContextManager
 
 import torch
+from shared.cuda_module import make_current
+
+_here = threading.local()
 
 
 def torch_stream(device: torch.device) -> int:
@@ -26,9 +30,24 @@ def on_stream(stream: int, device: torch.device) -> AbstractContextManager[objec
 
 
 def check_current(device: torch.device) -> None:
-    """Raise ValueError for a GPU that is not torch's current one: graphs are made and started there."""
-    if device.type == "cuda" and device.index != torch.cuda.current_device():
+    """Make a GPU's context current in this thread, where graphs are made and started: a new one has none.
+
+    Raises ValueError for a GPU that is not torch's current one, and RuntimeError inside a capture,
+    which would keep this call's addresses, and scratch that is not its own, for every later replay.
+    """
+    if device.type != "cuda":
+        return
+    current = torch._C._cuda_getDevice()  # there is a tensor, so CUDA is initialised
+    if device.index != current:
         raise ValueError(
             f"the tensors are on {device} and torch's current GPU is "
-            f"cuda:{torch.cuda.current_device()}: call inside torch.cuda.device({device.index})"
+            f"cuda:{current}: call inside torch.cuda.device({device.index})"
         )
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            "torch's current stream is being captured, and a graph that is patched cannot be a part "
+            "of another: call the dispatcher outside of the capture, or capture another launcher"
+        )
+    if getattr(_here, "device", None) != current:
+        make_current(current)
+        _here.device = current
