@@ -115,12 +115,13 @@ class Block:
         state.joined += 1
         return state.joined - 1 < self.launch.plan.thieves
 
-    def find_list(self):
+    def find_list(self, begins):  # noqa: C901 - step by step as the kernel does it
         """Look for a list that has tiles left."""
         launch, plan = self.launch, self.launch.plan
         first = launch.tokens - min(launch.tokens, SEEN)
-        while self.looks < plan.looks:
-            self.looks += 1
+        looks = 0
+        while (looks if begins else self.looks) < plan.looks:
+            looks, self.looks = looks + 1, self.looks + (not begins)
             left, unread = {}, False
             for token in range(first, launch.tokens):
                 if token % 32 == 0:
@@ -129,10 +130,19 @@ class Block:
                 worth = seen.joined < plan.thieves and seen.tiles >= seen.taken + plan.least
                 left[token] = seen.tiles - seen.taken if worth else 0
                 unread = unread or seen.tiles == 0
+            if begins and unread:
+                continue
+            if begins:
+                total = sum(left.values())
+                left = {token: max(n * launch.blocks, total) - total for token, n in left.items()}
             total = sum(left.values())
             if total > 0:
                 fraction = (self.number + launch.blocks * self.looks) * 0x9E3779B9 % 2**32
                 at = fraction * total >> 32
+                if begins:
+                    beyond = launch.blocks - launch.tokens
+                    at = (self.number - launch.tokens) * total // beyond
+                    assert (beyond - 1) * total < 2**32, "a word holds it"
                 for token in (
                     each for lane in range(32) for each in range(first + lane, launch.tokens, 32)
                 ):
@@ -143,9 +153,11 @@ class Block:
                 break
         return NONE
 
-    def find_token(self):
+    def find_token(self, begins):
         """Find a token that nobody has begun, or one worth joining: (token, whether it is stolen)."""
         launch = self.launch
+        if begins and (token := (yield from self.find_list(begins))) is not NONE:
+            return token, STOLEN
         if self.tickets:
             yield None
             tickets = launch.state[launch.tokens]
@@ -155,14 +167,25 @@ class Block:
                 return token, not STOLEN
             self.tickets = False
         if self.left < launch.plan.leavings:
-            return (yield from self.find_list()), STOLEN
+            return (yield from self.find_list(begins=False)), STOLEN
         return NONE, STOLEN
 
     def fetch_lists(self):
         """Run the warps that fetch."""
         launch = self.launch
-        token, ahead = self.number % launch.tokens, self.ask_for_tile(self.number % launch.tokens)
-        while token is not NONE:
+        token, begins = NONE, self.number >= launch.tokens
+        if not begins:
+            token, ahead = self.number, self.ask_for_tile(self.number)
+        while True:
+            if token is NONE:
+                token, stolen = yield from self.find_token(begins)
+                if token is NONE:
+                    break
+                yield None
+                ahead = WIDTH  # none
+                if not stolen or self.join(token):
+                    yield None
+                    ahead = self.ask_for_tile(token)
             asked_before = self.asked_queries
             if self.asked_queries == 0:
                 yield from self.ask(token)
@@ -172,13 +195,7 @@ class Block:
                 place = self.number * launch.plan.leavings + self.left
                 self.tell(END, token, took, tiles, place)
             self.left += 0 < took < tiles
-            token, stolen = yield from self.find_token()
-            if token is not NONE:
-                yield None
-                ahead = WIDTH  # none
-                if not stolen or self.join(token):
-                    yield None
-                    ahead = self.ask_for_tile(token)
+            token, begins = NONE, False
         self.tell(STOP)
 
     def take_tiles(self, token, ahead, asked_before):

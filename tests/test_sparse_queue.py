@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from borrowed import modules_of
-from queueing import BLOCKS, FOLDER, TILE, WIDTH, Block, Launch, run, token_state
+from queueing import FOLDER, TILE, WIDTH, Block, Launch, run, token_state
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,15 @@ LISTS = {
 }
 
 
+def ended(steps):
+    """Run steps to their end, and return what they come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return stop.value
+
+
 @pytest.mark.parametrize("order", ["at random", "in bursts", "some late", "one by one"])
 @pytest.mark.parametrize("name", LISTS)
 def test_every_tile_is_taken_once_and_every_token_is_answered_once(plan, name, order):
@@ -55,7 +64,7 @@ def test_every_tile_is_taken_once_and_every_token_is_answered_once(plan, name, o
         left = Counter(place // plan.leavings for place in launch.partial)
         assert max(left.values(), default=0) <= plan.leavings
         of_a_token = max(state.left for state in launch.state)
-        assert of_a_token <= min(WIDTH // TILE, -(-BLOCKS // len(counts)) + plan.thieves)
+        assert of_a_token <= min(WIDTH // TILE, 1 + plan.thieves)
         assert all(state.taken < 2**16 > state.joined for state in launch.state[:-1])
         assert all(block.looks <= plan.looks for block in blocks)
         states.reverse()
@@ -75,15 +84,39 @@ def test_blocks_that_look_together_are_spread_over_the_lists(plan):
     for token in range(31):
         state[token].tiles, state[token].taken = (32, 12) if token < 30 else (32, 30)
     launch = Launch([2048] * 31, plan, state, [])
-    found = Counter()
-    for number in range(93):
-        finder = Block(number, launch).find_list()
-        try:
-            while True:
-                next(finder)
-        except StopIteration as stop:
-            found[stop.value] += 1
+    found = Counter(ended(Block(number, launch).find_list(begins=False)) for number in range(93))
     assert sum(found.values()) == 93
     assert max(found.values()) <= 5
     assert all(found[token] >= 1 for token in range(30))
     assert found[30] <= 2
+
+
+def test_blocks_beyond_the_tokens_begin_where_most_is_left(plan):
+    """Of 64 lists, 16 full and 48 of two tiles: each full one has four or five blocks from the start."""
+    state = [token_state() for _ in range(65)]
+    for token in range(64):
+        state[token].tiles = 2 if token % 4 else 32
+    launch = Launch([2048] * 64, plan, state, [])
+    found = Counter(
+        ended(Block(number, launch).find_list(begins=True)) for number in range(64, 132)
+    )
+    assert set(found) == {token for token in range(64) if token % 4 == 0}
+    assert set(found.values()) == {4, 5}
+
+
+def test_full_lists_have_as_many_blocks_each(plan):
+    state = [token_state() for _ in range(34)]
+    for token in range(33):
+        state[token].tiles = 32
+    launch = Launch([2048] * 33, plan, state, [])
+    found = Counter(
+        ended(Block(number, launch).find_list(begins=True)) for number in range(33, 132)
+    )
+    assert found == dict.fromkeys(range(33), 3)
+
+
+def test_a_block_beyond_the_tokens_does_not_wait_for_a_list_that_nobody_reads(plan):
+    state = [token_state() for _ in range(3)]
+    state[0].tiles = 32
+    finder = Block(5, Launch([2048] * 2, plan, state, [])).find_token(begins=True)
+    assert ended(finder) == (0, True)

@@ -2,8 +2,9 @@
 //
 // decode.cu gives each token a fixed number of blocks, which is right for lists of one length. Here a token has the blocks
 // that come to it: a block begins with a token of its own, takes tiles of TILE rows from its list, one at a time, and so does
-// every other block that has the same token. When the list has no more tiles, the block looks for another: first for a token
-// that nobody has begun, by tickets, then for the lists with the most tiles left, which it joins as a thief.
+// every other block that comes. Blocks beyond the tokens wait until the lists are read, and begin where most is left. When a
+// list has no more tiles, the block looks for another: first for a token that nobody has begun, by tickets, then for the
+// lists with the most tiles left, which it joins as a thief.
 //
 //   fetch    four warps decide, and tell the four that compute through a ring of items: a tile of so many rows is on its
 //            way, that was all of this token, that was all. Rows and products are decode.cu's
@@ -14,7 +15,7 @@
 // whoever takes the last answers, and a number of tiles of 0 says that no block has read the list yet.
 //
 // No block waits for another: warps wait for warps of their own block only, a thief that finds nothing goes on or ends, and
-// one that finds lists which nobody has read yet looks again LOOKS times at most. So it does not matter whether all blocks
+// one that finds lists which nobody has read yet looks again LOOKS times at most, at the beginning and later. So it does not matter whether all blocks
 // run at once. Which block takes which tile differs from call to call, and with it the order of sums: so do the last bits.
 //
 // Macros: TILE STAGES RESIDENT WIDTH SHARED, LEAST THIEVES LEAVINGS LOOKS, and TRACE
@@ -79,11 +80,12 @@ __device__ inline void read_list(int (&mine)[PLACES], const Lists &lists, u32 to
     }
 }
 
-// The warps that fetch: `mine` are this thread's places of the list of token `next`, of which the leader has asked for a tile.
+// The warps that fetch: `mine` are this thread's places of the list of token `next`, of which the leader has asked for a tile;
+// or `next` is NONE, and there is no such token.
 __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next, int (&mine)[PLACES], u32 ahead) {
     const u32 fetcher = uniform(threadIdx.x / 32) - WARPS;
     const bool leads = threadIdx.x == THREADS;
-    bool tickets = lists.tokens > gridDim.x;
+    bool tickets = lists.tokens > gridDim.x, begins = next == NONE;
     u32 told = 0, asked = 0, fetched = 0, left = 0, looks = 0;  // items, queries, tiles, partial outputs, looks at all tokens
     const auto ask = [&](u32 token) {
         const u32 turn = asked % 2;
@@ -94,7 +96,21 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
         ++asked;
     };
 #pragma unroll 1
-    for (;;) {
+    for (;; next = NONE, begins = false) {
+        if (next == NONE) {
+            if (fetcher == 0) {
+                next = find_token(lists, tickets, left, looks, begins);
+                if (leads) shared.token = next;
+            }
+            agree();
+            next = uniform(shared.token);
+            if (next == NONE) break;
+            read_list(mine, lists, next % STOLEN);
+            if (leads) {
+                Token &found = lists.state[next % STOLEN];
+                ahead = next < STOLEN || join(found) ? ask_for_tile(found) : NONE;
+            }
+        }
         const u32 token = next % STOLEN, asked_before = asked;
         Token &state = lists.state[token];
         if (asked == 0) ask(token);  // of the first token, while its list is on its way
@@ -124,18 +140,6 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
         if (leads && asked != asked_before)
             tell(shared, told, {END, token, took | tiles << 16, blockIdx.x * LEAVINGS + left});
         left += took > 0 && took < tiles;
-        if (fetcher == 0) {
-            next = find_token(lists, tickets, left, looks);
-            if (leads) shared.token = next;
-        }
-        agree();
-        next = uniform(shared.token);
-        if (next == NONE) break;
-        read_list(mine, lists, next % STOLEN);
-        if (leads) {
-            Token &found = lists.state[next % STOLEN];
-            ahead = next < STOLEN || join(found) ? ask_for_tile(found) : NONE;
-        }
     }
     if (leads) tell(shared, told, {STOP, 0, 0, 0});
 }
@@ -302,11 +306,11 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
 #endif
     extern __shared__ __align__(1024) char memory[];
     Shared &shared = *(Shared *)memory;
-    const u32 warp = uniform(threadIdx.x / 32), token = blockIdx.x % tokens;
+    const u32 warp = uniform(threadIdx.x / 32), token = blockIdx.x < tokens ? blockIdx.x : NONE;
     const Lists lists = {q_nope, q_pe, ckv, kpe, indices, tokens, state};
     int mine[PLACES];
     u32 ahead = NONE;
-    if (warp >= WARPS) {
+    if (warp >= WARPS && token != NONE) {
         read_list(mine, lists, token);
         if (threadIdx.x == THREADS) ahead = ask_for_tile(state[token]);
     } else if (threadIdx.x == 0) {

@@ -54,10 +54,11 @@ __device__ inline u32 ask_for_tile(Token &token) { return atomicAdd(&token.taken
 __device__ inline bool join(Token &token) { return atomicAdd(&token.taken, JOINED) / JOINED < THIEVES; }
 
 // region: steal
-// Find a list that is worth joining, or NONE. The chance of a list is the tiles that it has left, and blocks that look at the
-// same time are spread evenly over these: their numbers times the golden ratio. A warp looks at the last 32 SEEN tokens; those
-// before were begun long ago.
-__device__ inline u32 find_list(const Lists &lists, u32 &looks) {
+// Find a list that is worth joining, or NONE. A warp looks at the last 32 SEEN tokens; those before were begun long ago.
+// The chance of a list is the tiles that it has left, and blocks that look at the same time are spread evenly over these:
+// their numbers times the golden ratio. Blocks that have no token of their own to begin with wait until all lists have been
+// read, and are dealt out, in the order of their numbers, by what each list has left beyond an equal share.
+__device__ inline u32 find_list(const Lists &lists, u32 &looks, bool begins) {
     const u32 lane = threadIdx.x % 32, first = lists.tokens - min(lists.tokens, 32 * SEEN);
     while (looks++ < LOOKS) {
         u32 left[SEEN], own = 0;
@@ -71,6 +72,17 @@ __device__ inline u32 find_list(const Lists &lists, u32 &looks) {
             own += left[nth];
             unread = unread || seen.y == 0;
         }
+        unread = __any_sync(0xffffffffu, unread);
+        if (begins && unread) continue;
+        if (begins) {
+            const u32 total = __reduce_add_sync(0xffffffffu, own);
+            own = 0;
+#pragma unroll
+            for (u32 nth = 0; nth < SEEN; ++nth) {
+                left[nth] = max(left[nth] * gridDim.x, total) - total;
+                own += left[nth];
+            }
+        }
         u32 upto = own;
 #pragma unroll
         for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -79,7 +91,8 @@ __device__ inline u32 find_list(const Lists &lists, u32 &looks) {
         }
         const u32 all = __shfl_sync(0xffffffffu, upto, 31);
         if (all > 0) {
-            const u32 at = __umulhi((blockIdx.x + gridDim.x * looks) * 0x9e3779b9u, all);
+            const u32 at = begins ? (blockIdx.x - lists.tokens) * all / (gridDim.x - lists.tokens)
+                                  : __umulhi((blockIdx.x + gridDim.x * looks) * 0x9e3779b9u, all);
             u32 below = upto - own, found = 0;
 #pragma unroll
             for (u32 nth = 0; nth < SEEN; ++nth) {
@@ -88,19 +101,24 @@ __device__ inline u32 find_list(const Lists &lists, u32 &looks) {
             }
             return __shfl_sync(0xffffffffu, found, __ffs(__ballot_sync(0xffffffffu, at < upto)) - 1) | STOLEN;
         }
-        if (!__any_sync(0xffffffffu, unread)) break;
+        if (!unread) break;
     }
     return NONE;
 }
 
 // A token that nobody has begun, or one that is worth joining, or NONE.
-__device__ inline u32 find_token(const Lists &lists, bool &tickets, u32 left, u32 &looks) {
+__device__ inline u32 find_token(const Lists &lists, bool &tickets, u32 left, u32 &looks, bool begins) {
+    if (begins) {
+        u32 first_looks = 0;
+        const u32 token = find_list(lists, first_looks, true);
+        if (token != NONE) return token;
+    }
     if (tickets) {
         u32 token = threadIdx.x % 32 == 0 ? gridDim.x + atomicAdd(&lists.state[lists.tokens].taken, 1) : 0;
         token = uniform(token);
         if (token < lists.tokens) return token;
         tickets = false;
     }
-    return left < LEAVINGS ? find_list(lists, looks) : NONE;
+    return left < LEAVINGS ? find_list(lists, looks, false) : NONE;
 }
 // endregion
