@@ -47,7 +47,7 @@ class Barrier:
 
 def token_state():
     """Make what the blocks know of a token, as at launch; the ticket counter is one more of these."""
-    return SimpleNamespace(taken=0, joined=0, tiles=0, answered=0, left=0)
+    return SimpleNamespace(taken=0, joined=0, tiles=0, answered=0, parts=frozenset())
 
 
 class Launch:
@@ -57,7 +57,7 @@ class Launch:
         """Begin with the state that the launch before has left."""
         self.counts, self.tokens, self.plan, self.blocks = counts, len(counts), plan, blocks
         self.state, self.next_state = state, next_state
-        self.places = [[None] * (WIDTH // TILE) for _ in counts]
+        self.first_seen = self.tokens - min(self.tokens, SEEN)
         self.partial = {}
         self.answers = [[] for _ in counts]
 
@@ -79,7 +79,7 @@ class Block:
         self.items, self.ring, self.queries = [None] * ITEMS, [None] * stages, [None, None]
         self.heard = [0] * COMPUTING
         self.tickets = launch.tokens > launch.blocks
-        self.told_items = self.asked_queries = self.fetched = self.left = self.looks = 0
+        self.told_items = self.asked_queries = self.fetched = self.looks = 0
 
     def warps(self):
         """Make the generators: the warps that fetch, as one, and two that compute."""
@@ -110,15 +110,15 @@ class Block:
         return state.taken - 1
 
     def join(self, token):
-        """Come as a thief, unless they are too many."""
+        """Come as a thief, and say as which one."""
         state = self.launch.state[token]
         state.joined += 1
-        return state.joined - 1 < self.launch.plan.thieves
+        return state.joined
 
     def find_list(self, begins):  # noqa: C901 - step by step as the kernel does it
         """Look for a list that has tiles left."""
         launch, plan = self.launch, self.launch.plan
-        first = launch.tokens - min(launch.tokens, SEEN)
+        first = launch.first_seen
         looks = 0
         while (looks if begins else self.looks) < plan.looks:
             looks, self.looks = looks + 1, self.looks + (not begins)
@@ -166,16 +166,14 @@ class Block:
             if token < launch.tokens:
                 return token, not STOLEN
             self.tickets = False
-        if self.left < launch.plan.leavings:
-            return (yield from self.find_list(begins=False)), STOLEN
-        return NONE, STOLEN
+        return (yield from self.find_list(begins=False)), STOLEN
 
     def fetch_lists(self):
         """Run the warps that fetch."""
         launch = self.launch
         token, begins = NONE, self.number >= launch.tokens
         if not begins:
-            token, ahead = self.number, self.ask_for_tile(self.number)
+            token, nth, ahead = self.number, 0, self.ask_for_tile(self.number)
         while True:
             if token is NONE:
                 token, stolen = yield from self.find_token(begins)
@@ -183,8 +181,9 @@ class Block:
                     break
                 yield None
                 ahead = WIDTH  # none
-                if not stolen or self.join(token):
-                    yield None
+                nth = self.join(token) if stolen else 0
+                yield None
+                if nth <= launch.plan.thieves:
                     ahead = self.ask_for_tile(token)
             asked_before = self.asked_queries
             if self.asked_queries == 0:
@@ -192,9 +191,7 @@ class Block:
             yield None
             took, tiles = yield from self.take_tiles(token, ahead, asked_before)
             if self.asked_queries != asked_before:
-                place = self.number * launch.plan.leavings + self.left
-                self.tell(END, token, took, tiles, place)
-            self.left += 0 < took < tiles
+                self.tell(END, token, took, tiles, nth)
             token, begins = NONE, False
         self.tell(STOP)
 
@@ -232,28 +229,22 @@ class Block:
         self.heard[warp] += 1
         return item
 
-    def leave(self, found, token, took, tiles, place):
-        """Leave what was found in memory; say whether it was what the token still missed."""
+    def leave(self, found, token, took, tiles, nth):
+        """Leave what was found in memory; return all parts of the token if it was what still missed."""
         launch, state = self.launch, self.launch.state[token]
-        nth_left = state.left
-        state.left += 1
-        yield None
-        assert place not in launch.partial
-        assert place // launch.plan.leavings == self.number
-        launch.partial[place] = (token, found)
-        launch.places[token][nth_left] = place
+        assert token >= launch.first_seen, "there is room for it"
+        assert (token, nth) not in launch.partial
+        launch.partial[token, nth] = found
         yield None
         state.answered += took
-        return state.answered == tiles
+        state.parts |= {nth}
+        return state.parts if state.answered == tiles else frozenset()
 
-    def weigh_parts(self, found, token, own_place):
+    def weigh_parts(self, found, token, others):
         """Add what the others have left."""
-        for place in self.launch.places[token][: self.launch.state[token].left]:
+        for nth in sorted(others):
             yield None
-            if place != own_place:
-                of, other = self.launch.partial[place]
-                assert of == token
-                found = found + other
+            found = found + self.launch.partial[token, nth]
         return found
 
     def attend_lists(self, warp):
@@ -276,13 +267,13 @@ class Block:
                 self.freed[slot].arrive()
                 fetched += 1
                 item = yield from self.hear(warp)
-            _, token, took, tiles, place = item
+            _, token, took, tiles, own = item
             assert token == self.queries[turn]
             assert took == len(found) or launch.counts[token] == 0
             if took > 0 and warp == 0:
                 whole = took == tiles
-                if not whole and (yield from self.leave(found, token, took, tiles, place)):
-                    found, whole = (yield from self.weigh_parts(found, token, place)), True
+                if not whole and (parts := (yield from self.leave(found, token, took, tiles, own))):
+                    found, whole = (yield from self.weigh_parts(found, token, parts - {own})), True
                 if whole:
                     launch.answers[token].append(found)
             self.answered[turn].arrive()

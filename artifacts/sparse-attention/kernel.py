@@ -118,17 +118,17 @@ class EarlierPlan(Plan):
 
 @dataclass(frozen=True)
 class QueuePlan(Plan):
-    """How the work is shared by the blocks of `queue.cu`: `blocks` of them, of which each may leave
-    `leavings` partial outputs; `thieves` may join a list that has `least` tiles left, and a block
-    without work looks for one `looks` times.
+    """How the work is shared by the blocks of `queue.cu`, of which there are `blocks`: `thieves` may join
+    a list that has `least` tiles left, if it is one of the last `joined` tokens, and a block without
+    work looks for one `looks` times.
     """
 
     splits: int = 1
     blocks: int = 132
     least: int = 4
     thieves: int = 10
-    leavings: int = 4
     looks: int = 16
+    joined = 256  # `SEEN` lists for each lane of a warp
 
     source = QUEUE
     marks = (*MARKS[:5], "all tiles of its first token", "that token answered", "end")  # fmt: skip
@@ -141,7 +141,7 @@ class QueuePlan(Plan):
     def shared(self) -> int:
         """Bytes of shared memory of a block: two queries, weights, partial outputs, what is small."""
         tiles = self.stages * self.tile * ROW_BYTES + 2 * HEADS * ROW_BYTES + HEADS * 128
-        parts = 2 * HEADS * CKV * 2 + WIDTH // self.tile * HEADS * 8
+        parts = 2 * HEADS * CKV * 2 + (1 + self.thieves) * HEADS * 8
         items = 8 * (16 + 8)
         barriers = (2 * self.stages + 4) * 8
         small = 2 * 4 * HEADS * 4 + items + WIDTH * 4 + 8 * 4 + barriers
@@ -234,14 +234,12 @@ def _share(
     """Let blocks take tiles from all tokens' lists."""
     tokens, device = len(outputs[0]), outputs[0].device
     blocks = plan.blocks_of(tokens)
-    partial = torch.empty((blocks, plan.leavings, HEADS, CKV), dtype=torch.bfloat16, device=device)
-    sums = torch.empty((blocks, plan.leavings, HEADS, 2), dtype=torch.float32, device=device)
-    places = torch.empty((tokens, WIDTH // plan.tile), dtype=torch.int32, device=device)
+    parts = (min(tokens, plan.joined), 1 + plan.thieves, HEADS)
+    partial = torch.empty((*parts, CKV), dtype=torch.bfloat16, device=device)
+    sums = torch.empty((*parts, 2), dtype=torch.float32, device=device)
     kernel = _built(plan, trace)
     with _state(tokens, device) as (state, next_state):
-        arguments = Arguments(
-            *inputs, tokens, *outputs, partial, sums, places, state, next_state, *trace
-        )
+        arguments = Arguments(*inputs, tokens, *outputs, partial, sums, state, next_state, *trace)
         launch(kernel, (blocks, 1), plan.threads, plan.shared, arguments)
 
 

@@ -18,25 +18,26 @@
 // one that finds lists which nobody has read yet looks again LOOKS times at most, at the beginning and later. So it does not matter whether all blocks
 // run at once. Which block takes which tile differs from call to call, and with it the order of sums: so do the last bits.
 //
-// Macros: TILE STAGES RESIDENT WIDTH SHARED, LEAST THIEVES LEAVINGS LOOKS, and TRACE
+// Macros: TILE STAGES RESIDENT WIDTH SHARED, LEAST THIEVES LOOKS, and TRACE
 
 #include "attention.cuh"
 #include "queue.cuh"
 
-constexpr u32 TILES = WIDTH / TILE, PLACES = WIDTH / THREADS;  // of a list at most; of a list, for a thread that fetches
+constexpr u32 PLACES = WIDTH / THREADS;                        // of a list, for a thread that fetches
 constexpr u32 ITEMS = 8;                                       // told and not yet heard: STAGES + 4 at most
+constexpr u32 JOINERS = 1 + THIEVES;                           // blocks that may have tiles of one token
 constexpr u32 END = TILE + 1, STOP = TILE + 2;                 // in the place of a tile's rows
 
-static_assert(TILE == 64 && TILES <= 32, "a lane for each partial output of a token");
+static_assert(TILE == 64, "the matrix unit takes 64 rows");
 static_assert(ITEMS >= STAGES + 4, "nobody is told more than there is room for");
 
 struct Answers {
     char *output;
     float *lse;
-    uint4 *partial;      // [blocks][LEAVINGS], each [VALUES][THREADS]: what a thread has, as bf16
+    uint4 *partial;      // [tokens that others may join][JOINERS], each [VALUES][THREADS]: what a thread has, as bf16
     float2 *sums;        // of each, [HEADS]: maximum (base 2), sum of weights
-    u32 *places;         // [tokens][TILES]: which partial outputs are a token's
     Token *state;
+    u32 first;           // token of them
 };
 
 struct Shared {
@@ -45,10 +46,10 @@ struct Shared {
     alignas(1024) char weights[HEADS][SWIZZLED];
     float maxima[2][WARPS][HEADS];  // of a tile's rows, in turns; in the end of all, and the warps' sums
     alignas(16) char parts[2][VALUES * THREADS * 16];  // partial outputs of other blocks; a third takes the queries' place
-    alignas(16) float2 part_sums[TILES][HEADS];        // of all of a token: maximum (base 2), sum of weights
-    uint4 items[ITEMS];             // rows; or END, token, tiles taken, of how many, partial output; or STOP
+    alignas(16) float2 part_sums[JOINERS][HEADS];       // of all of a token: maximum (base 2), sum of weights
+    uint4 items[ITEMS];             // rows; or END, token, tiles taken and of how many, as which block; or STOP
     int rows[WIDTH];
-    u32 counts[WARPS], taken[2], token, last;
+    u32 counts[WARPS], taken[2], token, all;
     alignas(8) u64 arrived[STAGES], freed[STAGES], asked[2], answered[2], told[ITEMS];
 };
 
@@ -86,7 +87,8 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
     const u32 fetcher = uniform(threadIdx.x / 32) - WARPS;
     const bool leads = threadIdx.x == THREADS;
     bool tickets = lists.tokens > gridDim.x, begins = next == NONE;
-    u32 told = 0, asked = 0, fetched = 0, left = 0, looks = 0;  // items, queries, tiles, partial outputs, looks at all tokens
+    u32 told = 0, asked = 0, fetched = 0, looks = 0;  // items, queries, tiles, looks at all tokens
+    u32 nth = 0;  // of the blocks of this token
     const auto ask = [&](u32 token) {
         const u32 turn = asked % 2;
         if (asked >= 2) wait_for(address(&shared.answered[turn]), (asked / 2 - 1) & 1);
@@ -99,7 +101,7 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
     for (;; next = NONE, begins = false) {
         if (next == NONE) {
             if (fetcher == 0) {
-                next = find_token(lists, tickets, left, looks, begins);
+                next = find_token(lists, tickets, looks, begins);
                 if (leads) shared.token = next;
             }
             agree();
@@ -108,7 +110,8 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
             read_list(mine, lists, next % STOLEN);
             if (leads) {
                 Token &found = lists.state[next % STOLEN];
-                ahead = next < STOLEN || join(found) ? ask_for_tile(found) : NONE;
+                nth = next < STOLEN ? 0 : join(found);
+                ahead = nth <= THIEVES ? ask_for_tile(found) : NONE;
             }
         }
         const u32 token = next % STOLEN, asked_before = asked;
@@ -138,8 +141,7 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
             ++fetched;
         }
         if (leads && asked != asked_before)
-            tell(shared, told, {END, token, took | tiles << 16, blockIdx.x * LEAVINGS + left});
-        left += took > 0 && took < tiles;
+            tell(shared, told, {END, token, took | tiles << 16, nth});
     }
     if (leads) tell(shared, told, {STOP, 0, 0, 0});
 }
@@ -147,11 +149,8 @@ __device__ inline void fetch_lists(Shared &shared, const Lists &lists, u32 next,
 __device__ inline u32 head_of(u32 nth) { return threadIdx.x % 4 * 2 + nth / 2 * 8 + nth % 2; }  // of a thread's four
 
 // region: leave
-// Leave what this block found in memory, and say whether it is all of the token that was missing.
-__device__ inline bool leave(const Own &own, const float2 (&sums)[4], Shared &shared, const Answers &to, u32 token, u32 place,
-                             u32 took, u32 tiles) {
-    Token &state = to.state[token];
-    const u32 nth_left = threadIdx.x == 0 ? atomicAdd(&state.left, 1) : 0;
+// Leave what this block found in memory. Returns all blocks of the token, a bit each, if it was what the token still missed.
+__device__ inline u32 leave(const Own &own, const float2 (&sums)[4], Shared &shared, const Answers &to, u32 place, uint4 item) {
 #pragma unroll
     for (u32 chunk = 0; chunk < VALUES; ++chunk) {
         const float(&found)[8] = own.found[chunk];
@@ -161,45 +160,33 @@ __device__ inline bool leave(const Own &own, const float2 (&sums)[4], Shared &sh
 #pragma unroll
     for (u32 nth = 0; nth < 4; ++nth)
         if (threadIdx.x < 4) __stcg(to.sums + place * HEADS + head_of(nth), sums[nth]);
-    if (threadIdx.x == 0) __stcg(to.places + token * TILES + nth_left, place);
     meet();
-    if (threadIdx.x == 0) shared.last = hand_in(state, took) + took == tiles;
+    if (threadIdx.x == 0) shared.all = hand_in(to.state[item.y], item.z % 65536, item.w, item.z / 65536);
     meet();
-    return shared.last;
+    return shared.all;
 }
 
-// Weigh what this block found with what another one has left.
-__device__ inline void weigh_part(Own &own, float2 (&sums)[4], const uint4 *found, const float2 *other_sums) {
-    float mine[4], other[4];
-#pragma unroll
-    for (u32 nth = 0; nth < 4; ++nth) {
-        const float2 another = other_sums[head_of(nth)];
-        const float maximum = fmaxf(sums[nth].x, another.x), base = zero_if_empty(maximum);
-        mine[nth] = power(sums[nth].x - base), other[nth] = power(another.x - base);
-        sums[nth] = {maximum, sums[nth].y * mine[nth] + another.y * other[nth]};
-    }
+// Add what another block has left, of a weight for each of a thread's heads.
+__device__ inline void add_part(Own &own, const uint4 *found, const float (&by)[4]) {
 #pragma unroll
     for (u32 chunk = 0; chunk < VALUES; ++chunk) {
         const uint4 four = found[chunk * THREADS];
         const u32 words[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-        for (u32 nth = 0; nth < 8; ++nth) {
-            const float value = __uint_as_float(nth % 2 ? words[nth / 2] & 0xffff0000u : words[nth / 2] << 16);
-            own.found[chunk][nth] = own.found[chunk][nth] * mine[HEAD[nth]] + value * other[HEAD[nth]];
-        }
+        for (u32 nth = 0; nth < 8; ++nth)
+            own.found[chunk][nth] += by[HEAD[nth]] * __uint_as_float(nth % 2 ? words[nth / 2] & 0xffff0000u : words[nth / 2] << 16);
     }
 }
 
-// Weigh the others' partial outputs of a token, up to three of them on their way. A thread fetches and reads its own numbers
-// and no other's, so that nobody has to wait for anybody.
-__device__ inline void weigh_parts(Own &own, float2 (&sums)[4], Shared &shared, char *staging, const Answers &to, u32 token,
-                                   u32 own_place) {
-    const u32 lane = threadIdx.x % 32, count = look(&to.state[token].left), place = look(to.places + token * TILES + lane);
-    u32 others = __ballot_sync(0xffffffffu, lane < count && place != own_place), to_fetch = others;
+// Weigh what this block and others found, up to three partial outputs on their way. A thread fetches and reads its own
+// numbers and no other's, so that nobody has to wait for anybody.
+__device__ inline void weigh_parts(Own &own, float2 (&sums)[4], Shared &shared, char *staging, const Answers &to, u32 first_place,
+                                   u32 others) {
+    u32 to_fetch = others;
     const auto room = [&](u32 nth) { return (uint4 *)(nth % 3 == 2 ? staging : shared.parts[nth % 3]) + threadIdx.x; };
     const auto fetch_next = [&](u32 nth) {
         if (to_fetch) {
-            const uint4 *const from = to.partial + (u64)__shfl_sync(0xffffffffu, place, __ffs(to_fetch) - 1) * VALUES * THREADS;
+            const uint4 *const from = to.partial + (u64)(first_place + __ffs(to_fetch) - 1) * VALUES * THREADS;
 #pragma unroll
             for (u32 chunk = 0; chunk < VALUES; ++chunk)
                 asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -208,18 +195,45 @@ __device__ inline void weigh_parts(Own &own, float2 (&sums)[4], Shared &shared, 
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
+    const u32 part = threadIdx.x / 4, quarter = threadIdx.x % 4;
+    const bool is_there = part < JOINERS && others >> part & 1;
+    uint4 found_sums[2];
+    if (is_there)
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half)
+            found_sums[half] = look((const uint4 *)(to.sums + (first_place + part) * HEADS) + quarter * 2 + half);
 #pragma unroll
     for (u32 nth = 0; nth < 3; ++nth) fetch_next(nth);
-    const u32 part = threadIdx.x / 4, quarter = threadIdx.x % 4, its_place = __shfl_sync(0xffffffffu, place, part);
+    if (is_there)
 #pragma unroll
-    for (u32 half = 0; half < 2; ++half)
-        if (part < count)
-            *((uint4 *)shared.part_sums[part] + quarter * 2 + half) = look((uint4 *)(to.sums + its_place * HEADS) + quarter * 2 + half);
+        for (u32 half = 0; half < 2; ++half) *((uint4 *)shared.part_sums[part] + quarter * 2 + half) = found_sums[half];
     meet();
+    float maxima[4], by[4];
+#pragma unroll
+    for (u32 nth = 0; nth < 4; ++nth) maxima[nth] = sums[nth].x;
+#pragma unroll 1
+    for (u32 rest = others; rest; rest &= rest - 1)
+#pragma unroll
+        for (u32 nth = 0; nth < 4; ++nth) maxima[nth] = fmaxf(maxima[nth], shared.part_sums[__ffs(rest) - 1][head_of(nth)].x);
+#pragma unroll
+    for (u32 nth = 0; nth < 4; ++nth) {
+        by[nth] = power(sums[nth].x - maxima[nth]);  // a tile that was taken has a row, so a maximum is a number
+        sums[nth] = {maxima[nth], sums[nth].y * by[nth]};
+    }
+#pragma unroll
+    for (u32 chunk = 0; chunk < VALUES; ++chunk)
+#pragma unroll
+        for (u32 nth = 0; nth < 8; ++nth) own.found[chunk][nth] *= by[HEAD[nth]];
 #pragma unroll 1
     for (u32 nth = 0; others; ++nth, others &= others - 1) {
+#pragma unroll
+        for (u32 head = 0; head < 4; ++head) {
+            const float2 other = shared.part_sums[__ffs(others) - 1][head_of(head)];
+            by[head] = power(other.x - maxima[head]);
+            sums[head].y += other.y * by[head];
+        }
         asm volatile("cp.async.wait_group 2;" ::: "memory");
-        weigh_part(own, sums, room(nth), shared.part_sums[__ffs(others) - 1]);
+        add_part(own, room(nth), by);
         fetch_next(nth + 3);
     }
     meet();  // the outputs will be laid out where partial ones were
@@ -236,8 +250,9 @@ __device__ inline void answer(Own &own, Shared &shared, const Answers &to, char 
 #pragma unroll
     for (u32 nth = 0; nth < 4; ++nth) sums[nth] = sums_of(shared, head_of(nth));
     if (took < tiles) {
-        if (!leave(own, sums, shared, to, token, item.w, took, tiles)) return;
-        weigh_parts(own, sums, shared, staging, to, token, item.w);
+        const u32 first_place = (token - to.first) * JOINERS, all = leave(own, sums, shared, to, first_place + item.w, item);
+        if (all == 0) return;
+        weigh_parts(own, sums, shared, staging, to, first_place, all & ~(1u << item.w));
     }
 #pragma unroll
     for (u32 nth = 0; nth < 4; ++nth) by[nth] = sums[nth].y > 0.f ? __frcp_rn(sums[nth].y) : 0.f;
@@ -296,7 +311,7 @@ __device__ inline void attend_lists(Shared &shared, const Answers &to, float sca
 
 extern "C" __global__ void __launch_bounds__(2 * THREADS, RESIDENT)
 decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, const int *indices, float scale, u32 tokens,
-       char *output, float *lse, uint4 *partial, float2 *partial_sums, u32 *places, Token *state, uint4 *next_state
+       char *output, float *lse, uint4 *partial, float2 *partial_sums, Token *state, uint4 *next_state
 #ifdef TRACE
        , u32 *trace
 #endif
@@ -334,5 +349,5 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
     }
     if (next_state)  // the launch after this one finds its counters at zero, and nobody has to wait at the end of this one
         for (u32 nth = blockIdx.x * THREADS + threadIdx.x; nth <= tokens; nth += gridDim.x * THREADS) next_state[nth] = {};
-    attend_lists(shared, {output, lse, partial, partial_sums, places, state}, scale TRACING);
+    attend_lists(shared, {output, lse, partial, partial_sums, state, first_seen(tokens)}, scale TRACING);
 }

@@ -3,7 +3,7 @@
 // It is all in memory, and all zero at launch. kernel.py keeps two of it for each stream, and a launch clears the one that
 // the next will use. tests/queueing.py has the same steps in Python.
 //
-// Macros: LEAST THIEVES LEAVINGS LOOKS
+// Macros: LEAST THIEVES LOOKS
 
 #pragma once
 
@@ -14,9 +14,12 @@ constexpr u32 SEEN = 8;  // tokens that a lane looks at, the warp at 32 times as
 struct Token {
     u32 taken;     // tiles; and, JOINED each, the thieves that came
     u32 tiles;     // of its list, once a block has read it: they all write the same
-    u32 answered;  // tiles whose outputs are in memory
-    u32 left;      // partial outputs that are in memory or on their way
+    u64 answered;  // whose outputs are in memory: a bit a block, 0 of the one that began and 1.. of the thieves, as they came;
+                   // and, ANSWERED each, their tiles
 };
+
+constexpr u64 ANSWERED = 1ull << 32;
+static_assert(THIEVES < 32, "a bit for each block of a token");
 
 struct Lists {
     const char *q_nope, *q_pe, *ckv, *kpe;
@@ -39,27 +42,32 @@ __device__ inline uint4 look(const uint4 *at) {
     return words;
 }
 
-// Say that tiles are answered in memory, and how many were before: what the threads of the block stored ahead of a barrier is
-// seen before this, and what other blocks stored before they said so is seen after it, by all threads behind another barrier.
-__device__ inline u32 hand_in(Token &token, u32 tiles) {
-    u32 before;
-    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(&token.answered), "r"(tiles) : "memory");
-    return before;
+// Say that a block's tiles are answered in memory. Returns all blocks of the token, a bit each, if nothing is missing, or 0.
+// What the threads of the block stored ahead of a barrier is seen before this, and what other blocks stored before they said
+// so is seen after it, by all threads behind another barrier.
+__device__ inline u32 hand_in(Token &token, u32 took, u32 nth, u32 tiles) {
+    const u64 mine = took * ANSWERED + (1u << nth);
+    u64 before;
+    asm volatile("atom.add.acq_rel.gpu.global.u64 %0, [%1], %2;" : "=l"(before) : "l"(&token.answered), "l"(mine) : "memory");
+    return (before + mine) / ANSWERED == tiles ? (u32)(before + mine) : 0;
 }
 
 // Ask for a tile of a list. Whoever uses the answer, modulo JOINED, waits for it.
 __device__ inline u32 ask_for_tile(Token &token) { return atomicAdd(&token.taken, 1); }
 
-// Come to a list as a thief, unless they are too many: who takes a tile has to answer.
-__device__ inline bool join(Token &token) { return atomicAdd(&token.taken, JOINED) / JOINED < THIEVES; }
+// Come to a list as a thief, and say as which one. Beyond THIEVES they are too many: who takes a tile has to answer.
+__device__ inline u32 join(Token &token) { return atomicAdd(&token.taken, JOINED) / JOINED + 1; }
+
+// The first token that others may join: those before were begun long before the last ones.
+__device__ inline u32 first_seen(u32 tokens) { return tokens - min(tokens, 32 * SEEN); }
 
 // region: steal
-// Find a list that is worth joining, or NONE. A warp looks at the last 32 SEEN tokens; those before were begun long ago.
+// Find a list that is worth joining, or NONE.
 // The chance of a list is the tiles that it has left, and blocks that look at the same time are spread evenly over these:
 // their numbers times the golden ratio. Blocks that have no token of their own to begin with wait until all lists have been
 // read, and are dealt out, in the order of their numbers, by what each list has left beyond an equal share.
 __device__ inline u32 find_list(const Lists &lists, u32 &looks, bool begins) {
-    const u32 lane = threadIdx.x % 32, first = lists.tokens - min(lists.tokens, 32 * SEEN);
+    const u32 lane = threadIdx.x % 32, first = first_seen(lists.tokens);
     while (looks++ < LOOKS) {
         u32 left[SEEN], own = 0;
         bool unread = false;
@@ -107,7 +115,7 @@ __device__ inline u32 find_list(const Lists &lists, u32 &looks, bool begins) {
 }
 
 // A token that nobody has begun, or one that is worth joining, or NONE.
-__device__ inline u32 find_token(const Lists &lists, bool &tickets, u32 left, u32 &looks, bool begins) {
+__device__ inline u32 find_token(const Lists &lists, bool &tickets, u32 &looks, bool begins) {
     if (begins) {
         u32 first_looks = 0;
         const u32 token = find_list(lists, first_looks, true);
@@ -119,6 +127,6 @@ __device__ inline u32 find_token(const Lists &lists, bool &tickets, u32 left, u3
         if (token < lists.tokens) return token;
         tickets = false;
     }
-    return left < LEAVINGS ? find_list(lists, looks, false) : NONE;
+    return find_list(lists, looks, false);
 }
 // endregion
