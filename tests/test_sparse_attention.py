@@ -30,7 +30,7 @@ def artifact():
 def plans(artifact):
     """Every plan that the kernel chooses for some number of tokens, and those of the ladder."""
     kernel, script = artifact("kernel"), artifact("reproduce")
-    chosen = {kernel.plan_for(tokens) for tokens in range(1, 300)}
+    chosen = {plan for _, plan in kernel.PLANS} | {kernel.QUEUED}
     ladder = {plan for tokens in (1, 8, 64) for plan in script.steps(tokens).values() if plan}
     return sorted(chosen | ladder, key=str)
 
@@ -79,17 +79,19 @@ def test_rows_are_copied_16_bytes_a_lane_and_multiplied_on_the_matrix_unit(artif
 
 def test_a_block_asks_for_a_tile_and_does_not_wait_for_the_answer(artifact, cubins):
     """What is done to the answer at once would be waited for at once."""
-    sass = profile.sass(cubins[artifact("kernel").plan_for(64)])
+    sass = profile.sass(cubins[artifact("kernel").QUEUED])
     lines = [line for line in sass.splitlines() if re.search(r"/\*[0-9a-f]{4}\*/", line)]
     asked = [at for at, line in enumerate(lines) if "ATOMG" in line]
-    assert len(asked) >= 6
+    assert len(asked) >= 5
     answers = []
     for at in asked:
         after, rows, _ = "".join(lines[at + 1 : at + 60]).partition("LDGSTS")
         if rows and "BAR" not in after:
             answer = re.search(r"ATOMG\S* PT, (R\d+)", lines[at])[1]
             answers.append(re.search(rf"\b{answer}\b", after))
-    assert answers == [None]
+    thief, *tiles = answers  # a thief has to know which one it is
+    assert thief
+    assert tiles == [None, None]
 
 
 def test_matrix_products_are_not_run_one_by_one(cubins):
@@ -102,12 +104,26 @@ def test_matrix_products_are_not_run_one_by_one(cubins):
 
 def test_every_number_of_tokens_has_a_plan_that_divides_the_list(artifact):
     kernel = artifact("kernel")
+    lengths = [2048, *[1] * 65_534]
     for tokens in [*range(1, 300), 1000, 65_535]:
         plan = kernel.plan_for(tokens)
+        assert kernel.plan_for(tokens, [2048] * tokens) == plan
+        ragged = kernel.plan_for(tokens, lengths[:tokens])
+        assert ragged == (kernel.QUEUED if tokens >= kernel.RAGGED_TOKENS else plan)
         assert 2048 % plan.splits == 0
         assert plan.splits % plan.cluster == 0
         assert plan.cluster <= 16
         assert plan.groups == 1 or plan.cluster > 1
+
+
+def test_lists_without_a_row_have_a_plan(artifact):
+    kernel = artifact("kernel")
+    assert kernel.plan_for(64, [0] * 64) == kernel.plan_for(64)
+
+
+def test_there_is_room_for_the_partial_outputs_of_all_lists_that_others_may_join(artifact):
+    seen = re.search(r"SEEN = (\d+)", (FOLDER / "queue.cuh").read_text())[1]
+    assert artifact("kernel").QUEUED.joined == 32 * int(seen)
 
 
 def test_the_marks_are_as_many_as_the_kernel_writes(artifact):
@@ -120,11 +136,11 @@ def test_the_marks_are_as_many_as_the_kernel_writes(artifact):
         assert written == set(range(len(plan.marks)))
 
 
-@pytest.mark.parametrize("tokens", [8, 64])
-def test_marks_cost_nothing_where_they_are_not_asked_for(artifact, cubins, tokens):
+@pytest.mark.parametrize("kind", ["of 8 tokens", "queued"])
+def test_marks_cost_nothing_where_they_are_not_asked_for(artifact, cubins, kind):
     kernel = artifact("kernel")
     compile_source = importlib.import_module("shared.cuda_module").compile_source
-    plan = kernel.plan_for(tokens)
+    plan = kernel.QUEUED if kind == "queued" else kernel.plan_for(8)
     traced = compile_source(plan.source, **plan.macros, TRACE=1)
     assert profile.instructions(profile.sass(traced), "CS2R") > 0
     assert "SR_CLOCK" in profile.sass(traced)
@@ -174,6 +190,11 @@ def test_what_the_kernel_cannot_take_is_refused_before_a_launch(artifact, place,
     with pytest.raises(ValueError, match=message):
         artifact("kernel").decode(*given, output=outputs.output, lse=outputs.lse)
     assert outputs.holds()
+
+
+def test_lengths_of_other_lists_are_refused(artifact):
+    with pytest.raises(ValueError, match="lengths has 2 numbers: one a token, 1"):
+        artifact("kernel").decode(*inputs(), lengths=[2048, 2048])
 
 
 def test_no_token_is_refused(artifact):

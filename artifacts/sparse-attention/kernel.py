@@ -5,13 +5,14 @@
 
 A block of `decode.cu` owns one split of one token's list; the blocks of a cluster weigh together what
 they found, and the cluster of a token that arrives last weighs the clusters. A block of `queue.cu` takes
-tiles of rows from whichever list has some left, for many tokens. One launch either way.
+tiles of rows from whichever list has some left, for many lists of different lengths. One launch either
+way.
 """
 
 import contextlib
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ class QueuePlan(Plan):
 
     splits: int = 1
     blocks: int = 132
-    least: int = 4
+    least: int = 6
     thieves: int = 10
     looks: int = 16
     joined = 256  # `SEEN` lists for each lane of a warp
@@ -153,13 +154,24 @@ PLANS = (  # for so many tokens and no more, of 132 multiprocessors: found by tr
     (7, Plan(splits=16, cluster=16)),  # seven clusters of 16 fit at once, fifteen of 8, thirty of 4
     (15, Plan(splits=8, cluster=8)),
     (16, Plan(splits=8, cluster=2)),
+    (30, Plan(splits=4, cluster=4)),
+    (33, Plan(splits=4, cluster=2)),
+    (66, Plan(splits=2, cluster=2)),
+    (132, Plan(splits=1)),
 )
-MANY = QueuePlan()
+QUEUED = (
+    QueuePlan()
+)  # for more, and for so many tokens or more whose lists are of different lengths
+RAGGED_TOKENS, RAGGED_LONGEST = 24, 1.25  # the longest list over the mean
 
 
-def plan_for(tokens: int) -> Plan:
-    """Choose a plan for so many tokens on an H200."""
-    return next((plan for most, plan in PLANS if tokens <= most), MANY)
+def plan_for(tokens: int, lengths: Sequence[int] | None = None) -> Plan:
+    """Choose a plan for an H200, for lists of these `lengths`, or of one length where they are not known."""
+    if lengths and tokens >= RAGGED_TOKENS:
+        longest, mean = max(lengths), sum(lengths) / tokens
+        if longest > RAGGED_LONGEST * mean:
+            return QUEUED
+    return next((plan for most, plan in PLANS if tokens <= most), QUEUED)
 
 
 # endregion
@@ -183,25 +195,31 @@ def decode(
     *,
     output: Tensor | None = None,
     lse: Tensor | None = None,
+    lengths: Sequence[int] | None = None,
     plan: Plan | None = None,
     debug: bool = False,
     trace: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16], written into the caller's if given.
 
+    `lengths` are the rows of each list, if the host knows them: many lists of different lengths are then
+    shared out (see `plan_for`). Wrong ones cost time and nothing else.
     `debug` also checks that every index is a row of the cache or -1, which waits for the GPU; `trace`
     is for `marks`.
-    Raises ValueError for tensors that it cannot take (see `shared.dsa.check`), before any launch.
+    Raises ValueError for tensors that it cannot take (see `shared.dsa.check`), and for lengths of more or
+    fewer lists than there are, before any launch.
     """
     listed = (q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices)
     check(*listed, width=WIDTH, indices=debug, sm_scale=sm_scale)
-    check_device(q_nope.device)
     tokens = len(q_nope)
+    if lengths is not None and len(lengths) != tokens:
+        raise ValueError(f"lengths has {len(lengths)} numbers: one a token, {tokens}")
+    check_device(q_nope.device)
     output = torch.empty_like(q_nope) if output is None else output
     if lse is None:
         lse = torch.empty((tokens, HEADS), dtype=torch.float32, device=q_nope.device)
     check(*listed, output, lse, width=WIDTH)
-    plan = plan or plan_for(tokens)
+    plan = plan or plan_for(tokens, lengths)
     start = _share if isinstance(plan, QueuePlan) else _split
     start(
         plan, (*listed, float(sm_scale * LOG2_E)), (output, lse), [] if trace is None else [trace]
