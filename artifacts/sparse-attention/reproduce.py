@@ -4,6 +4,7 @@ First what is right, then the time beside the gather and the peers for every fam
 workloads, the ladder of versions, and where the time inside a block goes.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
@@ -23,6 +24,7 @@ OTHER_FAMILIES = (
     "uniform-of-131072", "shuffled contest-like", "interleaved contest-like",
     "sorted-pads-first contest-like", "sorted-pads-last contest-like",
 )  # fmt: skip
+BACKENDS = ("fa3", "fa2")  # of flashinfer
 PLANNED = {"family": "uniform", "tokens": 8}  # where flashinfer's planning is timed as well
 LADDER = (1, 8, 64)
 CHECKED = [*(plan for _, plan in PLANS), QUEUED, Plan(64, 8), EarlierPlan(8, 8)]
@@ -56,6 +58,13 @@ class Peers:
         self.flashinfer = flashinfer_or_none() if run.on_gpu and not run.tiny else None
         if self.flashinfer:
             self.workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.int8, device=run.device)
+            with ThreadPoolExecutor() as pool:  # half a minute each, where it has never been built
+                list(pool.map(self.build, BACKENDS))
+
+    def build(self, backend):
+        """Have flashinfer compile a backend."""
+        table = torch.zeros(1, dtype=torch.int32, device=self.workspace.device)
+        Planned(self.flashinfer, backend, [1], self.workspace).plan(table)
 
     def subjects(self, run, family):
         """Name the kernel, where there is a GPU for it, and those of its peers that are here."""
@@ -66,7 +75,7 @@ class Peers:
             study = partial(splitk, plan=study_plan(family.tokens))
             found["split-K in Triton"] = without_table(study)
         if self.flashinfer:
-            for backend in ("fa3", "fa2"):
+            for backend in BACKENDS:
                 peer = Planned(self.flashinfer, backend, counts, self.workspace)
                 found[f"flashinfer {backend}"] = peer
             if family.sizes == PLANNED:
