@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def artifact():
     with modules_of("bitnet-overhead") as load:
-        names = ("kernel", "reference", "counts", "equality", "accuracy", "reproduce")
+        names = ("kernel", "reference", "counts", "equality", "accuracy", "parts", "reproduce")
         shared = ("bitnet_variants", "bitnet_evidence", "bitnet_reference", "bitnet_cases")
         found = {name: load(name) for name in names}
         yield SimpleNamespace(**found, **{name: load(f"shared.{name}") for name in shared})
@@ -175,6 +175,41 @@ def test_the_idiom_changes_no_weight_below_two_scales_and_some_above_three(artif
     assert shares[2] > 0.1
 
 
+def test_outputs_differ_in_some_draws_of_normal_weights_and_in_none_of_uniform_ones(artifact):
+    run = Counted()
+    artifact.equality.draws(run, 32, 128, 64)
+    assert run.of("differing_draws", "naive", weights="uniform") == 0
+    assert 0 < run.of("differing_draws", "naive", weights="normal") <= artifact.equality.DRAWS
+
+
+def test_a_factor_in_bfloat16_flips_more_of_the_large_codes(artifact):
+    run = Counted()
+    artifact.accuracy.flips(run, 32, 256, 64)
+    shares = [run.of("flipped_by_size", "bfloat16 scale", codes=each)
+              for each in ("0 to 15", "16 to 95", "96 to 127")]  # fmt: skip
+    assert shares == sorted(shares)
+    assert shares[2] > 5 * shares[0]
+
+
+def test_over_many_scales_bfloat16_flips_some_codes_of_the_weight(artifact):
+    run = Counted()
+    artifact.accuracy.scales(run, 1 << 12)
+    for name in ("bfloat16 scale", "bfloat16"):
+        mean, largest = (run.of("flipped_weights", name, over=each) for each in ("mean", "largest"))
+        assert 0 < mean < largest < 0.01
+
+
+def test_the_seconds_of_a_step_are_those_of_its_products_and_of_the_rest(artifact, monkeypatch):
+    found = [("nvjet_tst_128x256", 2e-3), ("vectorized_elementwise_kernel", 1e-3), ("mm", 5e-4)]
+    monkeypatch.setattr(artifact.parts, "kernels", lambda _: found)
+    run = Counted()
+    artifact.parts.times(run, 8, 16, 8)
+    for name in ("linear", "naive", "functions"):
+        seconds = [run.of("kernel_time", name, part=part, tokens=8, width=16, out=8)
+                   for part in ("products", "rest")]  # fmt: skip
+        assert seconds == pytest.approx([2.5e-3, 1e-3])
+
+
 def test_a_zero_added_last_never_changes_a_bit(artifact):
     variants = artifact.bitnet_variants
     weight = torch.randn(64, 4096)
@@ -260,6 +295,7 @@ def test_without_a_gpu_the_cpu_is_timed_and_under_a_sanitizer_nothing(artifact, 
         monkeypatch.setattr(script, name, SimpleNamespace(
             layers=lambda *_: None, quantisers=lambda *_: None, idiom=lambda *_: None,
             errors=lambda *_, **__: None, flips=lambda *_: None, forwards=lambda *_: None,
+            scales=lambda *_: None, draws=lambda *_: None,
             weights_apart=lambda *_: None, drift=lambda *_: None))  # fmt: skip
     monkeypatch.setattr(script, "steps", lambda *_: None)
     monkeypatch.setattr(script, "compiled_quantisers", lambda: None)

@@ -289,3 +289,61 @@ def test_the_language_model_is_described_for_each_rule_and_compared_with_the_ide
         assert run.of("loss_ratio", name, **where) == pytest.approx(1, abs=0.2)
     for name in artifact.training.RULES:
         assert 0 < run.of("saturated", name, **where) < 0.5
+    ratio = run.of("detached_ratio", "round only, scales detached", task="language")
+    assert ratio == pytest.approx(1, abs=0.2)
+
+
+def test_the_halves_of_round_only_detach_one_scale_each(artifact):
+    variants, leaf = artifact.bitnet_variants, torch.randn(8, 64).requires_grad_()
+    of_weight, of_factor = artifact.training.HALVES.values()
+
+    def gradient(quantise):
+        return torch.autograd.grad(quantise(leaf).square().sum(), leaf)[0]
+
+    assert torch.equal(gradient(of_weight.weight), gradient(variants.detached_weight))
+    assert torch.equal(gradient(of_weight.activation), gradient(variants.round_activation))
+    assert torch.equal(gradient(of_factor.weight), gradient(variants.round_weight))
+    assert torch.equal(gradient(of_factor.activation), gradient(variants.detached_activation))
+
+
+def test_with_momentum_a_step_is_as_small_as_its_gradient(artifact, monkeypatch):
+    used = artifact.training.optimiser_of
+    model = torch.nn.Linear(2, 2)
+    assert type(used(model, "classification with momentum")) is torch.optim.SGD
+    assert type(used(model, "classification")) is torch.optim.Adam
+    losses = {"functions": [1.0], "round only": [2.0], "round only, scales detached": [3.0]}
+    names = {id(way): name for name, way in artifact.training.RULES.items()}
+    monkeypatch.setattr(artifact.training, "EPOCHS", 1)
+    monkeypatch.setattr(artifact.training, "toy", lambda way, *_: losses[names[id(way)]])
+    run = Counted()
+    artifact.training.without_adam(run)
+    task = "classification with momentum"
+    assert run.of("detached_ratio", "round only, scales detached", task=task) == 1.5
+
+
+def test_what_a_breaker_prints_is_kept_from_the_log(artifact, monkeypatch, capsys):
+    script = artifact.reproduce
+    monkeypatch.setattr(script, "available", dict)
+    monkeypatch.setattr(script, "breaks", lambda call, *leaves: call(*leaves).numel() * 0)
+    script.graph_breaks(Counted())
+    assert capsys.readouterr().out == ""
+
+
+def test_one_thread_is_timed_apart_and_the_number_of_threads_is_as_before(artifact, monkeypatch):
+    seen = []
+    script, threads = artifact.reproduce, torch.get_num_threads()
+    monkeypatch.setattr(script, "on_cpu", lambda *_, place: seen.append(
+        (place, torch.get_num_threads())))  # fmt: skip
+    run = Counted()
+    script.on_one_thread(run, 8, 16, 8)
+    assert seen == [("cpu on one thread", 1)]
+    assert torch.get_num_threads() == threads == run.of("threads", "cpu")
+
+
+def test_beside_a_time_on_the_cpu_stands_the_number_of_its_operations(artifact):
+    run = Counted()
+    artifact.reproduce.on_cpu(run, 4, 16, 8)
+    where = {"part": "quantisers", "place": "cpu", "tokens": 4, "width": 16, "out": 8}
+    found = {name: run.of("operations", name, **where)
+             for name in ("naive", "functions", "round only")}  # fmt: skip
+    assert found["functions"] < found["naive"] < found["round only"]

@@ -6,6 +6,8 @@ from shared.bitnet_cases import draw
 from shared.bitnet_torchao import leaf_of
 from shared.bitnet_variants import available, fused_norm, int8_range, ternary, with_norm
 
+BANDS = ((0, 16), (16, 96), (96, 128))
+
 
 def errors(run, tokens, width, out, *, samples):
     """Check every way's forward against exact products of codes, on weights as a layer has them."""
@@ -52,9 +54,39 @@ def scales_only(run, x, weight, codes, ternary_codes):
     """Codes that flip where only the scale is rounded to bfloat16 and the rest is float64."""
     a = codes_of(x)[1].bfloat16().double()
     s = ternary_of(weight)[1].bfloat16().double()
+    by_size(run, (x.double() * a).round().clamp(-128, 127), codes)
     for what, found, wanted in (
         ("activation", (x.double() * a).round().clamp(-128, 127), codes),
         ("weight", (weight.double() / s).round().clamp(-1, 1), ternary_codes),
     ):
         share = float((found != wanted).double().mean())
         run.count("flipped_codes", share, unit="fraction", subject="bfloat16 scale", quantiser=what)
+
+
+def by_size(run, found, wanted):
+    """By the size of an activation's code: the share that a factor in bfloat16 changes."""
+    differs, size = found != wanted, wanted.abs()
+    for low, high in BANDS:
+        inside = (size >= low) & (size < high)
+        share = float((differs & inside).sum() / inside.sum())
+        where = {"codes": f"{low} to {high - 1}"}
+        run.count("flipped_by_size", share, unit="fraction", subject="bfloat16 scale", **where)
+
+
+def scales(run, count, number=64):
+    """The share of the weight's codes that bfloat16 flips, over many scales: the mean and the largest.
+
+    A weight of one scale says little: how far that scale is from its nearest bfloat16 decides it.
+    """
+    source = torch.Generator(run.device).manual_seed(run.seed)
+    shares = {"bfloat16 scale": [], "bfloat16": []}
+    for _ in range(number):
+        spread = torch.rand((), generator=source, device=run.device) + 1
+        weight = (torch.randn(count, generator=source, device=run.device) * spread).bfloat16()
+        wanted, s = ternary_of(weight)
+        rounded = (weight.double() / s.bfloat16().double()).round().clamp(-1, 1)
+        for name, found in (("bfloat16 scale", rounded), ("bfloat16", ternary(weight)[0])):
+            shares[name].append((found.double() != wanted).double().mean())
+    for name, found in shares.items():
+        for what, share in (("mean", sum(found) / number), ("largest", max(found))):
+            run.count("flipped_weights", float(share), unit="fraction", subject=name, over=what)

@@ -23,6 +23,7 @@ from shared.bitnet_variants import (
 from torch import nn
 
 SIZES = ((0.0, 1.5), (1.5, 2.0), (2.0, 3.0), (3.0, 6.0))
+DRAWS = 17
 EPOCHS, BATCHES, BATCH, WIDTH, HIDDEN = 50, 4, 64, 16, 32
 STEPS = EPOCHS * BATCHES
 OTHER = with_norm(FUNCTIONS, separate_norm)
@@ -48,6 +49,22 @@ def forwards(run, tokens, width, out):
                 run.count("differing_outputs", differs, unit="elements", subject=name, **where)
                 worst = float((found - expected).abs().max())
                 run.count("largest_difference", worst, unit="", subject=name, **where)
+
+
+def draws(run, tokens, width, out):
+    """Count, of DRAWS draws in float32, those in which the naive way and the Functions differ in a bit.
+
+    One draw says little: whether the idiom loses anything depends on the last bits of one scale.
+    """
+    for weights in ("uniform", "normal"):
+        differing = 0
+        for number in range(DRAWS):
+            seed = run.seed * DRAWS + number
+            given = draw(
+                tokens, width, out, seed, run.device, dtype=torch.float32, weights=weights
+            )[:3]
+            differing += not torch.equal(NAIVE(*given), OTHER(*given))
+        run.count("differing_draws", differing, unit="draws", subject="naive", weights=weights)
 
 
 # region: binades

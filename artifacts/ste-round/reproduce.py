@@ -4,6 +4,8 @@ Graph breaks, what the compiler makes of each way, the gradient of a weight by i
 a compiler, and training in pairs.
 """
 
+import io
+from contextlib import redirect_stdout
 from functools import partial
 
 import gradients
@@ -17,6 +19,7 @@ from shared.bitnet_evidence import (
     compare_steps,
     forward,
     held_bytes,
+    operations,
     peak_bytes,
     ratio,
     step,
@@ -55,10 +58,12 @@ def reproduce(run):
     gradients.cosines(run, run.sizes(full=[1 << 22], tiny=[1 << 20])[0])
     steps(run, *run.sizes(full=[SIZES], tiny=[(64, 256, 128)])[0])
     training.toys(run)
+    training.without_adam(run)
     training.language(run)
     if not run.tiny or not run.on_gpu:  # under a sanitizer nothing is timed
         for sizes in ON_CPU:
             on_cpu(run, *sizes)
+        on_one_thread(run, *ON_CPU[0])
 
 
 # region: breaks
@@ -88,7 +93,9 @@ def record_breaks(run, name, call, leaves, *, alone=False):
         return call(*arguments) * 1.0
 
     part = {"part": "Function" if alone else "layer"}
-    run.count("graph_breaks", breaks(traced, *leaves), unit="breaks", subject=name, **part)
+    with redirect_stdout(io.StringIO()):  # one of the breakers prints
+        found = breaks(traced, *leaves)
+    run.count("graph_breaks", found, unit="breaks", subject=name, **part)
 
 
 def steps(run, tokens, width, out):
@@ -132,8 +139,22 @@ def wall(run, ways, case, where):
         )
 
 
-def on_cpu(run, tokens, width, out):
-    """Time steps and quantisers alone on the CPU in float32, without a compiler, the norm being the same."""
+def on_one_thread(run, *sizes):
+    """Time the same with one thread, to see what the number of threads has to do with it."""
+    threads = torch.get_num_threads()
+    run.count("threads", threads, unit="threads", subject="cpu")
+    torch.set_num_threads(1)
+    try:
+        on_cpu(run, *sizes, place="cpu on one thread")
+    finally:
+        torch.set_num_threads(threads)
+
+
+def on_cpu(run, tokens, width, out, place="cpu"):
+    """Time steps and quantisers alone on the CPU in float32, without a compiler, the norm being the same.
+
+    Beside the time stands how many operations it is made of.
+    """
     device = torch.device("cpu")
     case = draw(tokens, width, out, run.seed, device, dtype=torch.float32, weights="uniform")
     ways = {"naive": NAIVE}
@@ -147,10 +168,12 @@ def on_cpu(run, tokens, width, out):
         "round only, scales detached": (detached_weight, detached_activation),
     }
     alone = {name: partial(quantise, *pair, case[1], case[0]) for name, pair in pairs.items()}
-    where = {"place": "cpu", "tokens": tokens, "width": width, "out": out}
+    where = {"place": place, "tokens": tokens, "width": width, "out": out}
     for part, calls in (("step", layers), ("quantisers", alone)):
         found = wall_seconds(calls, device, rounds=15, each=2)
         for name, seconds in found.items():
+            number = len(operations(calls[name]))
+            run.count("operations", number, unit="operations", subject=name, part=part, **where)
             run.count("cpu_time", seconds, unit="s", subject=name, part=part, **where)
             if name != "naive":
                 fast = ratio(found, "naive", name)

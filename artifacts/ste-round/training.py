@@ -16,6 +16,7 @@ from shared.bitnet_variants import (
     NORMED,
     ROUND,
     BitLinear,
+    Way,
     ternary,
 )
 from text import corpus
@@ -33,6 +34,11 @@ TINY = Shape(width=16, heads=2, layers=1, context=8, batch=2, steps=4)
 LETTERS_LEARNT, LETTERS_KEPT = 400_000, 50_000
 EPOCHS, BATCHES, BATCH, WIDTH, HIDDEN, CLASSES = 50, 4, 64, 16, 64, 4
 EVERY = 40
+HALVES = {
+    "round only, weight's scale detached": Way(NORMED.norm, ROUND.activation, DETACHED.weight),
+    "round only, activation's factor detached": Way(NORMED.norm, DETACHED.activation, ROUND.weight),
+}
+"""Which of the two scales' gradients it is that matters."""
 
 
 def toys(run):
@@ -40,14 +46,40 @@ def toys(run):
     for task in ("regression", "classification"):
         base = toy(FUNCTIONS, task, run.seed)
         record_curve(run, "functions", base, task)
+        last = {}
         for name in list(RULES)[1:]:
             losses = toy(RULES[name], task, run.seed)
+            last[name] = losses[-1]
             record_curve(run, name, losses, task)
             apart = [abs(one - two) / two for one, two in zip(losses, base, strict=True)]
             where = {"task": task, "epochs": EPOCHS}
             run.count("along_curve", max(apart), unit="fraction", subject=name, **where)
             run.count("at_end", apart[-1], unit="fraction", subject=name, **where)
             run.count("loss_ratio", losses[-1] / base[-1], unit="ratio", subject=name, **where)
+        scales_worth(run, last, task)
+
+
+def without_adam(run):
+    """Train on the classification with plain momentum, in which a small gradient makes a small step."""
+    task = "classification with momentum"
+    losses = {name: toy(way, task, run.seed) for name, way in RULES.items() if name != "naive"}
+    for name, found in losses.items():
+        record_curve(run, name, found, task)
+    scales_worth(run, {name: found[-1] for name, found in losses.items()}, task)
+
+
+def scales_worth(run, losses, task):
+    """Record the last loss with the scales detached over that with their gradients."""
+    name = "round only, scales detached"
+    found = losses[name] / losses["round only"]
+    run.count("detached_ratio", found, unit="ratio", subject=name, task=task)
+
+
+def optimiser_of(model, task):
+    """Return Adam, or plain momentum where the task's name says so."""
+    if task.endswith("momentum"):
+        return torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    return torch.optim.Adam(model.parameters(), lr=3e-3)
 
 
 def toy(way, task, seed):
@@ -68,7 +100,7 @@ def toy(way, task, seed):
         model = nn.Sequential(
             BitLinear(way, WIDTH, HIDDEN), nn.ReLU(), BitLinear(way, HIDDEN, outputs)
         )
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimiser = optimiser_of(model, task)
     losses = []
     for _ in range(EPOCHS):
         total = 0.0
@@ -98,11 +130,12 @@ def language(run):
     kept = windows(text[LETTERS_LEARNT:], shape, 16, torch.Generator().manual_seed(0))
     kept = kept.flatten(0, 1).to(run.device)
     losses = {}
-    for name, way in {"linear, normed": NORMED, **RULES}.items():
+    for name, way in {"linear, normed": NORMED, **RULES, **HALVES}.items():
         model = initial(way, shape, run.seed, run.device)
         losses[name] = learn(run, name, model, batches, kept)
         if name in RULES:
             describe(run, name, model, kept, shape)
+    scales_worth(run, losses, "language")
     for name, loss in losses.items():
         if name != "functions":
             ratio = loss / losses["functions"]
