@@ -5,6 +5,7 @@ in the Python that runs nox, and installs nothing.
 """
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -45,8 +46,19 @@ def on_cluster(session: nox.Session) -> None:
         install(session, "-e", ".[measure,ray]", constraints="gpu" if HAS_GPU else "cpu")
 
 
+def started(session: nox.Session) -> str:
+    """Return how nox was started, for the commands that are printed to be pasted."""
+    words = [sys.argv[0]]
+    if Path(words[0]).name == "__main__.py":
+        words = [sys.executable, "-m", "nox"]
+    elif shutil.which(Path(words[0]).name) == words[0]:
+        words = [Path(words[0]).name]
+    return shlex.join(words if session.virtualenv.is_sandboxed else [*words, "--no-venv"])
+
+
 def run(session: nox.Session, command: str, *words: str, **variables: str) -> None:
     """Run a command of the session's environment; with `--no-venv` of the Python that runs nox."""
+    variables["WARPLOG_NOX"] = started(session)
     if session.virtualenv.is_sandboxed:
         session.run(command, *words, env=variables)
         return
@@ -66,7 +78,7 @@ def warplog(session: nox.Session, *words: str) -> None:
 
 @nox.session
 def reproduce(session: nox.Session) -> None:
-    """Measure an entry again: nox -s reproduce -- <entry> [--publish]; without one, list them."""
+    """Measure an entry again: -s reproduce -- <entry> [--publish]; without one, list them."""
     named = [Path(word).stem for word in session.posargs]
     folders = (path.name for path in sorted(ROOT.glob("artifacts/*")))
     own = [slug for slug in folders if any(name.endswith(slug) for name in named)]
@@ -77,7 +89,7 @@ def reproduce(session: nox.Session) -> None:
 
 @nox.session
 def verify(session: nox.Session) -> None:
-    """Measure every artifact again on the GPUs present, or a cluster's: nox -s verify -- [--on ADDRESS]."""
+    """Measure every artifact again on the GPUs present, or a cluster's: -s verify -- [--on ADDRESS]."""
     measuring(session)
     on_cluster(session)
     warplog(session, "verify")
@@ -85,14 +97,14 @@ def verify(session: nox.Session) -> None:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """Look for memory faults and races on a GPU at tiny sizes: nox -s sanitize -- [<entry>]; all without."""
+    """Look for memory faults and races on a GPU at tiny sizes: -s sanitize -- [<entry>]; all without."""
     measuring(session)
     warplog(session, "sanitize")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests, or some: nox -s tests -- -k <slug>. Needs no GPU; skips what needs Chromium or Java."""
+    """Run the tests, or some: -s tests -- -k <slug>. Needs no GPU; skips what needs Chromium or Java."""
     measuring(session)
     install(session, "-e", ".[site,test]")
     if session.posargs:  # some of the tests cover some of the code
@@ -152,27 +164,27 @@ def scale(session: nox.Session) -> None:
 
 @nox.session
 def draft(session: nox.Session) -> None:
-    """Make a draft from a coding agent's transcript, without its secrets: nox -s draft -- FILE."""
+    """Make a draft from a coding agent's transcript, without its secrets: -s draft -- FILE."""
     install(session, "-e", ".[draft]")
     warplog(session, "draft")
 
 
 @nox.session
 def new(session: nox.Session) -> None:
-    """Write a draft and its artifact, right as they are: nox -s new -- "Title"; it asks the rest."""
+    """Write a draft and its artifact, right as they are: -s new -- "Title"; it asks the rest."""
     install(session, "-e", ".")
     warplog(session, "new")
 
 
 @nox.session(name="verify-record")
 def verify_record(session: nox.Session) -> None:
-    """Check a record that someone offers, without a GPU: nox -s verify-record -- FILE."""
+    """Check a record that someone offers, without a GPU: -s verify-record -- FILE."""
     install(session, "-e", ".")
     warplog(session, "verify-record")
 
 
 @nox.session(name="compare-records")
 def compare_records(session: nox.Session) -> None:
-    """Say what tells two records of one artifact apart: nox -s compare-records -- FILE FILE."""
+    """Say what tells two records of one artifact apart: -s compare-records -- FILE FILE."""
     install(session, "-e", ".")
     warplog(session, "compare-records")

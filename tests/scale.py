@@ -28,6 +28,9 @@ START_AT_LEAST = 8
 CACHE = ".cache"
 COMMAND = (sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", "site")
 _GLANCE = 0.05
+os.environ.setdefault(
+    "SITE_URL", "https://warplog.example/"
+)  # so that feeds and the sitemap are made too
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,10 @@
 """A record that someone offers: each way in which it can be wrong is one finding, and a good one has none."""
 
 import json
+import os
 import re
+import threading
+import time
 from datetime import UTC, datetime
 
 import factory
@@ -562,3 +565,112 @@ def test_what_a_broken_reproduction_kept_is_called_so(lab):
     result = verified(path)
     assert result.exit_code == 1
     assert "no record: incomplete; it holds what was measured before a fault" in result.output
+
+
+@pytest.mark.parametrize("again", [1.0, 3.0])
+def test_a_number_that_is_there_twice(found, again):
+    """No claim can be judged by both, nor by one that is chosen."""
+    second = latency(1e-3 * again, batch=9)
+    said = only(found([latency(1e-3, batch=9), second]))
+    assert "latency of 'kernel' on batch=9: is there twice" in said
+
+
+def test_a_size_in_another_spelling_is_the_same_size(found):
+    assert "is there twice" in only(found([latency(1e-3, batch=9), latency(2e-3, batch=9.0)]))
+
+
+def test_the_same_number_of_another_size_or_subject_is_none_of_the_kind(found):
+    other = msgspec.structs.replace(latency(2e-3, batch=9), subject="peer")
+    assert found([latency(1e-3, batch=9), latency(3e-3, batch=8), other]).findings == ()
+
+
+@pytest.mark.parametrize("metric", ["speedup", "bandwidth", "rate", "roofline_fraction"])
+def test_what_is_derived_is_never_recorded(found, metric):
+    row = measured(metric, "kernel", [9 + n / 10 for n in range(6)], n=1)
+    assert f"{metric} of 'kernel' on n=1: is derived, and never recorded" in only(found([row]))
+
+
+def test_a_time_in_another_unit(found):
+    row = msgspec.structs.replace(latency(1.0, batch=9), unit="ms")
+    assert "latency of 'kernel' on batch=9: in 'ms', where it is in 's'" in only(found([row]))
+
+
+def test_many_of_the_kind_are_summed_up(found):
+    said = [str(each) for each in found([latency(1e-3 * (n + 1), n=1) for n in range(9)]).findings]
+    assert sum("is there twice" in each for each in said) == 3
+    assert sum("5 more measurements are of such a kind" in each for each in said) == 1
+
+
+def test_a_record_of_nothing(found):
+    assert "measurements: there is none" in only(found([]))
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"version": 99}, "protocol: version 99 is newer than this Warplog's"),
+        ({"version": 0}, "protocol: a version below 1"),
+        ({"flush_bytes": -1}, "less than nothing flushed"),
+        ({"harness": "ours"}, "protocol: the harness is named by no digest"),
+    ],
+)
+def test_a_protocol_that_no_harness_has(found, lab, about, words):
+    protocol = msgspec.structs.replace(offer(lab, []).protocol, **about)
+    assert words in only(found(protocol=protocol))
+
+
+@pytest.mark.parametrize("commit", ["main", "\x1b[2J", "0123456789abcdef\nfine", "A" * 40, ""])
+def test_a_commit_that_is_none(found, lab, commit):
+    source = msgspec.structs.replace(offer(lab, []).source, commit=commit)
+    assert "source: the commit is none" in only(found(source=source))
+
+
+def test_a_date_before_there_was_a_harness(found):
+    words = "recorded: 1970-01-01T00:00:00Z is before the first harness"
+    assert words in only(found(recorded="1970-01-01T00:00:00Z"))
+
+
+@pytest.mark.parametrize("piece", ["x", "x.", "a-", "1.", "a@", "\\", "a/", "gpu-"])
+def test_no_text_takes_long(found, piece):
+    """A text of a megabyte once took longer than anyone waits."""
+    text = piece * (1_000_000 // len(piece))
+    row = msgspec.structs.replace(latency(1e-3, batch=9), subject=text)
+    before = time.process_time()
+    said = only(found([row], disturbed=[(piece * 4000)[:4000]]))
+    assert "measurements.0.subject: holds a trace: more than 4000 characters" in said
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize("command", ["verify-record", "compare-records"])
+@pytest.mark.parametrize("field", ["artifact", "device", "recorded"])
+def test_no_field_of_a_record_speaks_for_the_command(lab, command, field):
+    """Neither an escape code nor a line of its own."""
+    words = "row-sum\x1b[2J\nits claims by this record: 9 supported"
+    record = msgspec.structs.replace(offer(lab, measured_again()), **{field: words})
+    path = lab.root / "offered.json"
+    path.write_text(dumps(record), encoding="utf-8")
+    files = [str(path)] * (2 if command == "compare-records" else 1)
+    result = CliRunner().invoke(cli.app, [command, *files], color=True)
+    assert "\x1b" not in result.output
+    assert "its claims by this record: 9 supported" not in result.output.split("\n")
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("command", ["verify-record", "compare-records"])
+def test_a_file_without_an_end_is_not_read_to_it(command):
+    words = [command, "/dev/zero"] + (["/dev/zero"] if command == "compare-records" else [])
+    fault = CliRunner().invoke(cli.app, words).exception
+    assert isinstance(fault, Fault)
+    assert "/dev/zero: holds more than 64 MiB, which no record does" in str(fault)
+
+
+def test_a_record_may_come_through_a_pipe(lab):
+    pipe = lab.root / "pipe"
+    os.mkfifo(pipe)
+    text = dumps(offer(lab, measured_again()))
+    writer = threading.Thread(target=lambda: pipe.write_text(text, encoding="utf-8"))
+    writer.start()
+    result = verified(pipe)
+    writer.join()
+    assert result.exit_code == 0
+    assert "no sign of error" in result.output

@@ -1,11 +1,13 @@
 """From a coding session to a draft: what is told, what is removed, and that nothing else is touched."""
 
 import json
+import os
 import random
 import re
 import subprocess
 import sys
 import tracemalloc
+from datetime import datetime
 from pathlib import Path
 
 import factory
@@ -421,6 +423,28 @@ def test_a_line_that_is_too_long_is_counted_and_left_out(tmp_path, monkeypatch):
     assert (read.books.too_long, read.books.broken) == (1, 0)
 
 
+def test_a_session_that_goes_on_while_it_is_read_is_read_as_far_as_it_was_known(tmp_path):
+    """What is told later was not there when it was learnt what must not be told."""
+    session = Claude()
+    session.ask("Go")
+    path = session.write(tmp_path / "s.jsonl")
+    read = Transcript(path)
+    first = list(read.records())
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(session.records[0]) + "\n")
+    assert list(read.records()) == first
+    assert list(Transcript(path).records()) == [*first, session.records[0]]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "endless"])
+def test_what_cannot_be_read_twice_is_no_transcript(tmp_path, kind):
+    path = {"pipe": tmp_path / "pipe", "folder": tmp_path, "endless": Path("/dev/zero")}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(Fault, match="is no plain file, and a transcript is read twice; save it"):
+        glean(Transcript(path))
+
+
 def test_a_large_transcript_is_never_held_whole(tmp_path):
     session = Claude()
     for number in range(40):
@@ -452,6 +476,10 @@ def test_a_large_transcript_is_never_held_whole(tmp_path):
             "artifacts/none: there is no such artifact; use one of: row-sum",
         ),
         (["s.jsonl", "--slug", "No Slug"], "--slug: 'No Slug' is no free name"),
+        (["s.jsonl", "--artifact", "row-sum", "--slug", "../../x"], "--slug: '../../x' is no free"),
+        (["s.jsonl", "--artifact", "row-sum", "--slug", "No Slug"], "--slug: 'No Slug' is no free"),
+        (["s.jsonl", "--artifact", "row-sum", "--slug", "/a/b"], "--slug: '/a/b' is no free"),
+        (["s.jsonl", "--slug", "x" * 300], "--slug: 'xxxxxxxx"),
         (["s.jsonl", "--title", "12× faster"], "--title: holds the number '12×'; say it without"),
     ],
 )
@@ -624,7 +652,22 @@ def test_a_printed_number_is_told_with_what_a_record_would_call_it(line, meant):
 @pytest.mark.timeout(100)
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a-", "a.", "curl ", "/a", "-----BEGIN A-----", "ssh a ", "\\n", "a@", "x=", "1:"],
+    [
+        "a",
+        "a-",
+        "a.",
+        "curl ",
+        "/a",
+        "-----BEGIN A-----",
+        "ssh a ",
+        "\\n",
+        "a@",
+        "x=",
+        "1:",
+        "-",
+        "--a",
+        "\\",
+    ],
 )
 def test_no_text_takes_long(piece):
     Redactor().clean(piece * (100_000 // len(piece)))
@@ -698,6 +741,51 @@ def test_a_text_that_was_cleaned_stays_as_it_is():
     before = redactor.counts.copy()
     assert redactor.clean(once) == once
     assert redactor.counts == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "API_TOKEN=(removed: {})",
+        "I took it out (removed: {}) yesterday",
+        "password: (removed: {})",
+        "(removed: {0}) and later {0}",
+    ],
+)
+def test_a_secret_does_not_hide_in_what_looks_removed(text):
+    token = "ghp_" + "16C7e42F29" + "2c6912E7710c" + "838347Ae178B4a"
+    redactor = Redactor()
+    redactor.learn(text.format(token))
+    assert token not in redactor.clean(text.format(token))
+
+
+def test_a_known_password_does_not_hide_in_what_looks_removed():
+    redactor = Redactor()
+    redactor.learn("DB_PASSWORD=violet-mill-42")
+    assert "violet-mill" not in redactor.clean("it was (removed: violet-mill-42), I think")
+
+
+@pytest.mark.parametrize("kind", sorted(redaction._OWN_KINDS))
+def test_what_another_draft_removed_stays_as_it_is(kind):
+    """Also where a word of it is the name of somebody."""
+    text = f"it was (removed: {kind}) there"
+    redactor = Redactor()
+    redactor.learn(text)
+    for word in kind.split():
+        redactor.name(word, "user name")
+    assert redactor.clean(text) == text
+
+
+@pytest.mark.parametrize("when", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_a_time_that_no_session_had_dates_no_entry(lab, when):
+    session = Claude()
+    session.ask("Go")
+    for record in session.records:
+        record["timestamp"] = when
+    today = datetime.now().astimezone().date().isoformat()
+    call(session.write(lab.root / "session.jsonl"), "--artifact", "row-sum", "--slug", "x")
+    assert not list(lab.root.glob(f"entries/{when[:10]}-*.md"))
+    assert [path.name for path in lab.root.glob("entries/*-x.md")] == [f"{today}-x.md"]
 
 
 def test_the_names_of_this_machine_are_private_from_the_start(monkeypatch):

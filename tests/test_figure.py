@@ -19,6 +19,7 @@ from warplog.evidence import Evidence
 from warplog.fault import Fault
 from warplog.figure import draw, drawn, panels
 from warplog.passage import Passage
+from warplog.source import Change
 
 SVG = "{http://www.w3.org/2000/svg}"
 GOLDEN = Path(__file__).parent / "golden"
@@ -48,12 +49,12 @@ def artifact(tmp_path):
 def evidence(artifact):
     """What makes evidence of measurements; `gpu` names the device, `ceilings` is its record of them."""
 
-    def make(measurements, *, changed=(), ceilings=None, gpu=None):
+    def make(measurements, *, changed=None, ceilings=None, gpu=None):
         record = record_of(artifact, measurements)
         if gpu is not None:
             environment = msgspec.structs.replace(record.environment, gpu={**H200, "name": gpu})
             record = msgspec.structs.replace(record, environment=environment)
-        return Evidence(record, artifact.records / "cpu" / "x.json", changed, ceilings)
+        return Evidence(record, artifact.records / "cpu" / "x.json", changed or {}, ceilings)
 
     return make
 
@@ -512,7 +513,7 @@ def test_a_device_that_did_not_measure_it_has_no_panel(evidence, two):
 
 
 def test_a_stale_record_is_not_drawn(evidence, two):
-    old = evidence(timed(batch=1), changed=("kernel.py",))
+    old = evidence(timed(batch=1), changed={"kernel.py": Change.EDITED})
     assert len(drawn(panels(block(), [two, old]))) == 1
     assert "Not drawn on NVIDIA H200: the record is stale: kernel.py changed" in html(
         block(), two, old

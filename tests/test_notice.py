@@ -52,10 +52,23 @@ def test_a_stale_record_names_the_files_that_changed(lab):
     ) in said(lab)
 
 
-def test_many_files_that_changed_are_counted(lab):
+def test_many_files_are_counted(lab):
     for number in range(8):
         (lab.root / f"artifacts/row-sum/more_{number}.py").write_text("pass\n")
-    assert "more_5.py and 2 more changed" in said(lab)
+    assert "Stale. more_0.py, " in said(lab)
+    assert "more_5.py and 2 more were added since NVIDIA H200" in said(lab)
+
+
+def test_a_file_that_was_removed_or_added_is_not_said_to_have_changed(lab):
+    artifact = lab.root / "artifacts/row-sum"
+    (artifact / "extra.txt").write_text("a note\n")
+    publish_later(lab, timed(batch=31))
+    (artifact / "extra.txt").unlink()
+    (artifact / "kernel.py").write_text("def total(values): ...\n")
+    (artifact / "more.py").write_text("pass\n")
+    words = "kernel.py changed, more.py was added and extra.txt was removed"
+    assert f"Stale. {words} since" in said(lab)
+    assert caveats(outcome(lab).own) == [f"stale: {words}"]
 
 
 def test_a_disturbed_record_says_by_what_and_on_which_device(lab):

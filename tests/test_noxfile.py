@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from warplog.menu import VARIABLE
+
 NOXFILE = Path(__file__).parents[1] / "noxfile.py"
 
 
@@ -59,6 +61,32 @@ def test_the_contributors_guide_says_so(words):
 def test_all_tests_are(menu):
     assert ran(menu.tests)[-1] == "python -m coverage report"
     assert "python -m coverage run -m pytest" in ran(menu.tests)
+
+
+@pytest.mark.parametrize(
+    ("program", "sandboxed", "said"),
+    [
+        (".venv/bin/nox", True, ".venv/bin/nox"),
+        ("/on/no path/nox", True, "'/on/no path/nox'"),
+        ("ON PATH", True, "nox"),
+        ("ON PATH", False, "nox --no-venv"),
+        ("/lib/nox/__main__.py", True, f"{sys.executable} -m nox"),
+    ],
+)
+def test_a_session_hears_how_nox_was_started(menu, monkeypatch, tmp_path, program, sandboxed, said):
+    (tmp_path / "nox").write_text("#!/bin/sh\n")
+    (tmp_path / "nox").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [program.replace("ON PATH", str(tmp_path / "nox"))])
+    heard = []
+    session = SimpleNamespace(
+        posargs=[],
+        virtualenv=SimpleNamespace(is_sandboxed=sandboxed),
+        install=lambda *_: None,
+        run=lambda *_, env, **__: heard.append(env[VARIABLE]),
+    )
+    menu.check(session)
+    assert heard == [said]
 
 
 def test_a_python_that_lacks_a_program_is_told_so_in_one_line(menu):

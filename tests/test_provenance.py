@@ -151,7 +151,7 @@ def test_a_commit_says_how_it_is_known(lab, modified, words):
 
 def test_the_command_says_how_long_it_takes_and_what_it_does_without_a_gpu(lab):
     text = shown(lab)
-    assert "<code>nox -s reproduce -- one-sum</code>" in text
+    assert "<code>.venv/bin/nox -s reproduce -- one-sum</code>" in text
     assert "It takes about 83 seconds on one NVIDIA H200, in 6 fresh processes." in text
     assert "Without a GPU the same command checks" in text
 
@@ -161,7 +161,7 @@ def test_a_command_that_nobody_ran_yet_promises_no_time(tmp_path):
     lab.artifact()
     lab.entry()
     text = shown(lab)
-    assert "nox -s reproduce -- one-sum" in text
+    assert ".venv/bin/nox -s reproduce -- one-sum" in text
     assert "It takes about" not in text
 
 

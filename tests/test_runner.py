@@ -99,6 +99,26 @@ def test_a_fault_says_its_reason_and_keeps_what_was_measured(repository, kind):
     assert kept["runs"][0]["measurements"][0]["metric"] == "error"
 
 
+def test_before_the_first_measurement_there_is_nothing_to_keep(repository):
+    outcome = reproduce(artifact(repository, 'raise ValueError("no such size")'))
+    assert "ValueError: no such size" in outcome.reason
+    assert outcome.kept is None
+    assert not (repository.root / "aside").exists()
+
+
+def test_what_an_earlier_process_measured_is_kept(repository):
+    body = """
+    import pathlib
+    mark = pathlib.Path(__file__).parents[2] / "begun"
+    if mark.exists():
+        raise ValueError("second")
+    mark.touch()
+    good(run)
+    """
+    kept = json.loads(reproduce(artifact(repository, body), runs=2).kept.read_text("utf-8"))
+    assert [len(run["measurements"]) for run in kept["runs"]] == [1, 0]
+
+
 def test_a_subject_that_raises_fails_alone(repository):
     body = """
     def raises(x):
@@ -319,11 +339,11 @@ def test_the_digest_covers_the_shared_modules_that_were_imported(repository):
     found = artifact(repository, "from shared import used\ngood(run, used.value)")
     record = reproduce(found).record
     assert list(record.source.files) == ["../shared/used.py", "reproduce.py"]
-    assert found.changes(record) == []
+    assert found.changes(record) == {}
     (shared / "unused.py").write_text("value = 2\n", encoding="utf-8")
-    assert found.changes(record) == []
+    assert found.changes(record) == {}
     (shared / "used.py").write_text("value = 2\n", encoding="utf-8")
-    assert found.changes(record) == ["../shared/used.py"]
+    assert list(found.changes(record)) == ["../shared/used.py"]
 
 
 def test_a_script_changed_while_it_runs_makes_no_record(repository):

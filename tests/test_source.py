@@ -5,7 +5,7 @@ import pytest
 from factory import Lab, record_of, timed
 
 from warplog.fault import Fault
-from warplog.source import Repository, closure_digest, file_digest
+from warplog.source import Change, Repository, closure_digest, file_digest, told
 
 
 @pytest.fixture
@@ -30,10 +30,26 @@ def test_line_endings_count_in_a_binary(tmp_path):
 def test_a_changed_file_makes_a_record_stale_by_name(lab):
     artifact = lab.artifact()
     record = record_of(artifact, timed(batch=1))
-    assert artifact.changes(record) == []
+    assert artifact.changes(record) == {}
     (artifact.folder / "kernel.py").write_text("pass\n")
+    assert artifact.changes(record) == {"kernel.py": Change.EDITED}
+
+
+def test_a_file_that_was_added_or_removed_is_told_from_one_that_changed(lab):
+    artifact = lab.artifact()
+    (artifact.folder / "old.py").write_text("pass\n")
+    record = record_of(artifact, timed(batch=1))
+    (artifact.folder / "old.py").unlink()
     (artifact.folder / "more.py").write_text("pass\n")
-    assert artifact.changes(record) == ["kernel.py", "more.py"]
+    (artifact.folder / "next.py").write_text("pass\n")
+    changes = artifact.changes(record)
+    assert changes == {
+        "more.py": Change.ADDED,
+        "next.py": Change.ADDED,
+        "old.py": Change.REMOVED,
+    }
+    assert told(changes) == "more.py, next.py were added and old.py was removed"
+    assert told(changes, 1) == "more.py and 1 more were added and old.py was removed"
 
 
 def test_a_changed_shared_module_counts_only_if_it_was_imported(lab):
@@ -46,9 +62,11 @@ def test_a_changed_shared_module_counts_only_if_it_was_imported(lab):
     source = msgspec.structs.replace(record.source, files=files, digest=closure_digest(files))
     record = msgspec.structs.replace(record, source=source)
     (shared / "other.py").write_text("OTHER = 2\n")
-    assert artifact.changes(record) == []
+    assert artifact.changes(record) == {}
     (shared / "rows.py").write_text("ROWS = 2\n")
-    assert artifact.changes(record) == ["../shared/rows.py"]
+    assert artifact.changes(record) == {"../shared/rows.py": Change.EDITED}
+    (shared / "rows.py").unlink()
+    assert artifact.changes(record) == {"../shared/rows.py": Change.REMOVED}
 
 
 def test_a_digest_that_does_not_fit_its_files_is_stale(lab):

@@ -26,6 +26,7 @@ FONTS = ROOT / "site_src/assets/fonts"
 THEIRS = Path(material.__file__).parent / "templates"
 OWN = {"partials/policy.html", "partials/javascripts/early.html"}
 BASE = (ROOT / "site_src/style/1-base.css").read_text(encoding="utf-8")
+_TEXTS = {".html", ".json", ".txt", ".xml"}
 FIRST_LOADED = ["serif", "serif-italic", "sans", "mono"]
 
 
@@ -212,8 +213,28 @@ def test_the_colours_that_are_checked_are_all_that_there_are():
     assert set(re.findall(r"--wl-([\w-]+): light-dark", BASE)) == set(TOKENS)
 
 
-def test_a_site_without_an_address_leads_to_no_feed(tmp_path):
+def test_a_site_without_an_address_leads_to_no_feed(tmp_path, caplog):
+    caplog.set_level("INFO")
     site = built(tmp_path, site_url="")
+    assert caplog.text.count("SITE_URL is not set, so there are no feeds, no sitemap") == 1
     for name in ("index.html", "404.html"):
         assert "feed" not in (site / name).read_text("utf-8")
     assert not list(site.glob("feed*"))
+    assert not list(site.glob("sitemap*"))
+    texts = (path.read_text("utf-8") for path in site.iterdir() if path.suffix in _TEXTS)
+    assert not [text for text in texts if ".example" in text or "og:image" in text]
+
+
+def test_a_site_with_an_address_has_a_sitemap_and_says_nothing(tmp_path, caplog):
+    caplog.set_level("INFO")
+    site = built(tmp_path, site_url="https://log.example/")
+    assert "https://log.example/entries/" in (site / "sitemap.xml").read_text("utf-8")
+    assert "SITE_URL" not in caplog.text
+
+
+def test_the_site_of_this_repository_has_an_address_only_if_it_is_given_one(monkeypatch):
+    for address in ("", "https://log.example/"):
+        monkeypatch.setenv("SITE_URL", address)
+        assert (load_config(str(ROOT / "mkdocs.yml")).site_url or "") == address
+    monkeypatch.delenv("SITE_URL")
+    assert not load_config(str(ROOT / "mkdocs.yml")).site_url

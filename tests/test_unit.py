@@ -31,6 +31,9 @@ from warplog.unit import prefixed, pretty, pretty_interval
         (0, "rows", "0 rows"),
         (12_345, "rows", "12\u202f345 rows"),
         (7, "", "7"),
+        (0.2424, "count", "0.242"),
+        (1, "count", "1"),
+        (12_345, "count", "12\u202f345"),
         (-2.5, "rows", "-2.50 rows"),
     ],
 )
@@ -56,6 +59,7 @@ def test_an_interval_from_below_zero_has_a_word_between_its_ends():
 def test_an_interval_that_looks_like_one_number_is_written_as_one():
     assert pretty_interval(Interval(33.11e-6, 33.12e-6), "s") == "33.1 µs"
     assert pretty_interval(Interval(0, 0), "rows") == "0 rows"
+    assert pretty_interval(Interval(0.24, 0.24), "count") == "0.240"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +146,6 @@ def test_one_of_a_kind_is_singular(many, one):
         ("register/thread", "registers/thread"),
         ("rows", "rows"),
         ("%", "%"),
-        ("count", "count"),
         ("dB", "dB"),
         ("", ""),
     ],

@@ -23,7 +23,7 @@ _SAID = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         (
-            r"--(?:[\w-]*-)?(?:password|passwd|pass|token|api-key|secret|key)[ =]+[\"']?"
+            r"--(?:[\w-]{0,60}-)?(?:password|passwd|pass|token|api-key|secret|key)[ =]+[\"']?"
             r"(?P<value>[^\s\"'$<({-][^\s\"']{5,})"
         ),
         r"\bcurl\b[^\n]{0,400}?\s(?:-u|--user)[ =]*[\"']?[^\s:\"'$]+:(?P<value>[^\s\"'$]{4,})",

@@ -14,16 +14,19 @@ import msgspec
 
 from warplog.evidence import CEILINGS, Archive
 from warplog.fault import Fault
+from warplog.form import foreign
+from warplog.menu import command
 from warplog.physics import impossible
 from warplog.place import line_of
 from warplog.plausibility import repeated, unlikely
 from warplog.privacy import kinds, private
 from warplog.record import Record, check_seal, loads
-from warplog.source import Artifact, added, closure_digest, told
+from warplog.source import Artifact, closure_digest, told
 from warplog.store import file_name
 
 FRESH, STALE, UNKNOWN = "fresh", "stale", "unknown"
 _SHOWN = 20
+_BYTES_AT_MOST = 64 << 20
 _OFFERED = "ask for the file as the harness wrote it, or for a new measurement"
 
 
@@ -44,12 +47,7 @@ class Audit:
 
 def audit(path: Path, archive: Archive, now: datetime | None = None) -> Audit:
     """Return what is to be said of the record in the file `path`; raises Fault where there is no file."""
-    place = path.name
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-        raise Fault(str(path), problem, "name the file of a record") from None
+    place, text = path.name, _content(path)
     if _is_incomplete(text):
         remedy = "it holds what was measured before a fault; mend that, and measure again"
         return Audit(None, UNKNOWN, (Fault(place, "is no record: incomplete", remedy),))
@@ -58,7 +56,7 @@ def audit(path: Path, archive: Archive, now: datetime | None = None) -> Audit:
     except Fault as fault:
         return Audit(None, UNKNOWN, (fault,))
     if record.device == "cpu":
-        remedy = "measure on one: nox -s reproduce -- " + record.artifact + " --publish"
+        remedy = f"measure on one: {command('reproduce', record.artifact, '--publish')}"
         problem = "was made without a GPU: nothing was timed, and nothing is to be offered"
         return Audit(None, UNKNOWN, (Fault(place, problem, remedy),))
     found = [*_sealed(record, text, place), *_filed(record, path)]
@@ -79,11 +77,21 @@ def _is_incomplete(text: bytes) -> bool:
 
 def read_here(path: Path) -> Record:
     """Return the record in the file `path`, wherever it lies; raises Fault where it holds none."""
+    return loads(_content(path), path.name)
+
+
+def _content(path: Path) -> bytes:
+    """Return what a file holds, which may be a pipe; raises Fault where it cannot be read, or has no end."""
     try:
-        return loads(path.read_bytes(), path.name)
+        with path.open("rb") as file:
+            content = file.read(_BYTES_AT_MOST + 1)
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise Fault(str(path), problem, "name the file of a record") from None
+    if len(content) > _BYTES_AT_MOST:
+        problem = f"holds more than {_BYTES_AT_MOST >> 20} MiB, which no record does"
+        raise Fault(str(path), problem, "name the file of a record")
+    return content
 
 
 def _sealed(record: Record, text: bytes, place: str) -> Iterator[Fault]:
@@ -115,7 +123,7 @@ def _source(record: Record, archive: Archive) -> tuple[str, Problems]:
     try:
         artifact = archive.repository.artifact(record.artifact)
         unknown = [name for name in files if not _is_known(name, artifact)]
-        changed = [] if unknown else artifact.changes(record)
+        changed = {} if unknown else artifact.changes(record)
     except Fault as fault:
         return UNKNOWN, [(["artifact"], f"artifact: {fault.problem}", fault.remedy)]
     commit = f" {record.source.commit[:12]}" if record.source.commit else ""
@@ -124,9 +132,7 @@ def _source(record: Record, archive: Archive) -> tuple[str, Problems]:
         problem = f"source: the checkout has no file {', '.join(map(repr, unknown[:_SHOWN]))}"
         return UNKNOWN, [(["source", "files", unknown[0]], problem, remedy)]
     if changed:
-        problem = (
-            f"source: stale, {told(changed[:_SHOWN], added(changed, record))} since it was measured"
-        )
+        problem = f"source: stale, {told(changed, _SHOWN)} since it was measured"
         return STALE, [(["source", "files"], problem, remedy)]
     return FRESH, []
 
@@ -154,6 +160,7 @@ def _doubts(
         newest = known.devices.get(record.device)
         if newest is not None and record.artifact != CEILINGS:
             ceilings = newest.record
+    yield from foreign(record)
     yield from impossible(record, ceilings, published)
     yield from unlikely(record, now)
     yield from repeated(record, _known(record, archive))

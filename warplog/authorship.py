@@ -16,6 +16,7 @@ import typer
 
 from warplog.entry import load_all
 from warplog.fault import Fault
+from warplog.menu import command
 from warplog.scaffold import SUMMARY, Beginning, begin, check_slug, slug_of
 from warplog.source import Repository
 
@@ -46,7 +47,8 @@ def new(
     repository = Repository.find(Path.cwd())
     asks = not yes and sys.stdin.isatty() and sys.stdout.isatty()
     if title is None and not asks:
-        raise Fault("warplog new", "there is no title", 'write it in quotes: nox -s new -- "Title"')
+        remedy = "write it in quotes: " + command("new", '"Title"')
+        raise Fault("warplog new", "there is no title", remedy)
     title = title or _asked("Title, without a measured number")
     slug = _slug(repository, slug, slug_of(title), asks=asks)
     wanted = Beginning(
@@ -67,12 +69,13 @@ def _tell(written: list[str], slug: str) -> None:
     for name in written:
         typer.echo(f"wrote {name}")
     typer.echo("Next: put your kernel, its reference and your predictions in their places, then")
-    for command, why in (
-        (f"reproduce -- {slug}", "right at tiny sizes; measured where there is a GPU"),
-        ("serve", "see the draft as you write; the published site leaves it out"),
-        ("check", "what still stands between it and publication"),
-    ):
-        typer.echo(f"  nox -s {command:<{len(slug) + 14}}  {why}")
+    steps = {
+        command("reproduce", slug): "right at tiny sizes; measured where there is a GPU",
+        command("serve"): "see the draft as you write; the published site leaves it out",
+        command("check"): "what still stands between it and publication",
+    }
+    for typed, why in steps.items():
+        typer.echo(f"  {typed:<{max(map(len, steps))}}  {why}")
 
 
 def _asked(question: str, default: str | None = None) -> str:

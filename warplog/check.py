@@ -15,6 +15,7 @@ from warplog.entry import Entry, load_all, measured
 from warplog.evidence import Archive, Evidence
 from warplog.fault import Fault
 from warplog.markup import blank, line_around, measured_numbers
+from warplog.menu import command
 from warplog.publication import only_drafts, stale, unmet
 from warplog.script import script_faults
 from warplog.source import Artifact, Repository
@@ -119,7 +120,7 @@ def _texts(entry: Entry, evidence: Evidence | None) -> Iterator[Fault]:
         words = measured(entry.quantities[link.id], evidence)
         if words is not None and words != link.text:
             problem = f"the text [{link.text[:40]}](#{link.id}) is not the record's {words}"
-            yield Fault(entry.at(link.start), problem, f"run `nox -s fill -- {entry.slug}`")
+            yield Fault(entry.at(link.start), problem, f"run `{command('fill', entry.slug)}`")
 
 
 def _loose_numbers(entry: Entry) -> Iterator[Fault]:

@@ -60,7 +60,8 @@ class Stated(Struct, frozen=True, forbid_unknown_fields=True):
     `mean` is null where each stands for itself. `cause` says in a line why a refuted claim did not hold, if
     it is known. `disputed` says that records of this very source have opposite verdicts, on one device
     or on several. `confirmations` is how many machines, beside that of the published record, have a record
-    of this very source with the verdict that the entry's own device has.
+    of this very source with the verdict that the entry's own device has: machines by what the records say
+    of themselves, since nobody can know whose a record is.
     """
 
     id: str

@@ -20,7 +20,8 @@ from warplog.draft import Head, composed, plain_title, publishable
 from warplog.fault import Fault
 from warplog.gleaning import Gleaned, glean
 from warplog.markup import measured_numbers
-from warplog.scaffold import Beginning, begin, check_slug, slug_of
+from warplog.menu import command
+from warplog.scaffold import Beginning, begin, check_name, check_slug, slug_of
 from warplog.source import Repository
 from warplog.store import write_whole
 from warplog.transcript import Transcript
@@ -28,6 +29,7 @@ from warplog.transcript import Transcript
 _FALLBACK = "What a coding session tried"
 _TAGS = "agent"
 _DEVICE = "nvidia-h200"
+_YEARS = (2022, 2099)  # before, no agent wrote a transcript
 _ARTIFACT = re.compile(r"(?:^|[\\/])artifacts[\\/]([a-z0-9-]+)[\\/]")
 _PLAIN_TYPE = re.compile(r"[a-z][a-z_.-]{0,40}\Z")
 
@@ -59,6 +61,7 @@ def draft(
         raise Fault(str(transcript), problem, "name a transcript of Claude Code or Codex")
     title = _title(title, found)
     slug = slug or slug_of(title) or "session"
+    check_name(slug, repository)
     subject = artifact or _edited(found.conversation, repository)
     known = subject or (slug if (repository.root / "artifacts" / slug).is_dir() else None)
     if known is not None:
@@ -102,11 +105,13 @@ def _edited(session: Conversation, repository: Repository) -> str | None:
 
 
 def _day(last: str) -> date:
-    """Return the day of the session's last event, or today where it says no time."""
+    """Return the day of the session's last event, or today where it says no day that a session had."""
+    today = datetime.now().astimezone().date()
     try:
-        return date.fromisoformat(last[:10])
+        day = date.fromisoformat(last[:10])
     except ValueError:
-        return datetime.now().astimezone().date()
+        return today
+    return day if _YEARS[0] <= day.year <= _YEARS[1] else today
 
 
 def _device(repository: Repository, artifact: str | None) -> str:
@@ -174,7 +179,8 @@ def _tell(found: Gleaned, written: list[str], head: Head) -> None:
     typer.echo(
         "Next: read the draft once as a stranger would; what was removed is what is known to be"
     )
-    typer.echo(f"private, not all that may be. Then measure: nox -s reproduce -- {head.artifact}")
+    measure = command("reproduce", head.artifact)
+    typer.echo(f"private, not all that may be. Then measure: {measure}")
 
 
 def _passed_over(found: Gleaned) -> str:

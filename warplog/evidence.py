@@ -5,6 +5,7 @@ exception, and only a record that was measured from this very source counts as e
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from warplog.fault import Fault
 from warplog.quantity import Quantity, readings
 from warplog.reading import Reading, Unmeasured
 from warplog.record import PROTOCOL, Record
-from warplog.source import Artifact, Repository, added, told
+from warplog.source import Artifact, Change, Repository, told
 from warplog.store import read
 
 CEILINGS = "ceilings"
@@ -25,13 +26,13 @@ _DEVICE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 class Evidence:
     """A record and what it is worth today.
 
-    `changed` names the files that differ from those it was measured from: none means fresh.
+    `changed` says what became of each file that differs from those it was measured from: none means fresh.
     `ceilings` is the fresh record that this device's floors come from, if there is one.
     """
 
     record: Record
     path: Path
-    changed: tuple[str, ...]
+    changed: Mapping[str, Change]
     ceilings: Record | None
     _answers: dict[tuple[Any, ...], tuple[Reading, ...]] = field(
         default_factory=dict, compare=False, repr=False
@@ -54,16 +55,11 @@ class Evidence:
         return self.record.protocol.version < PROTOCOL
 
     @property
-    def added(self) -> tuple[str, ...]:
-        """The files among `changed` that were not there when it was measured."""
-        return added(self.changed, self.record)
-
-    @property
     def stale_reason(self) -> str:
         """What to say of a stale record; empty for a fresh one."""
         if self.fresh:
             return ""
-        return f"the record is stale: {told(self.changed, self.added)} since it was measured"
+        return f"the record is stale: {told(self.changed)} since it was measured"
 
     def judge(self, claim: Claim) -> Judgement:
         """Return the verdict on `claim` here: untested where the record is stale."""
@@ -150,12 +146,12 @@ class Archive:
         """Return each record with what has changed since; records of one source are weighed once."""
         own = artifact.slug == CEILINGS
         ceilings = None if own else self._ceilings(device)
-        changes: dict[tuple[str, ...], tuple[str, ...]] = {}
+        changes: dict[tuple[str, ...], dict[str, Change]] = {}
         past = []
         for path, record in found:
             source = (record.source.digest, *record.source.files.values())
             if source not in changes:
-                changes[source] = tuple(artifact.changes(record))
+                changes[source] = artifact.changes(record)
             changed = changes[source]
             floors = (record if not changed else None) if own else ceilings
             past.append(Evidence(record, path, changed, floors))

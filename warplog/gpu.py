@@ -139,7 +139,7 @@ def _readings(record: Record | None) -> str:
     html = readings(record)
     if record is None:
         return html
-    said = marks(Evidence(record, Path(file_name(record.recorded)), (), None))
+    said = marks(Evidence(record, Path(file_name(record.recorded)), {}, None))
     return html + (f'<p class="wl-about">Of these ceilings: {", ".join(said)}.</p>' if said else "")
 
 

@@ -17,6 +17,7 @@ from warplog.contrast import LATENCY, Contrast, Difference, Kind, contrast
 from warplog.entry import load_all
 from warplog.evidence import Archive
 from warplog.fault import Fault
+from warplog.menu import command
 from warplog.output import plain_text
 from warplog.record import Record
 from warplog.report import rows
@@ -38,46 +39,56 @@ def verify_record(file: File) -> None:
     archive = Archive(Repository.find(Path.cwd()))
     found = audit(file, archive)
     for finding in found.findings:
-        typer.echo(plain_text(str(finding)))
+        _say(str(finding))
     if found.record is not None:
         _about(found, found.record, archive, file)
     raise typer.Exit(1 if found.findings else 0)
 
 
+def _say(words: str) -> None:
+    """Print words in one line, with nothing in them that a terminal would obey."""
+    typer.echo(plain_text(" ".join(words.split("\n"))))
+
+
 def _about(found: Audit, record: Record, archive: Archive, file: Path) -> None:
-    """Say what was checked, and what the record says of the claims about its artifact."""
+    """Say what was checked and, of a record of this source, what it says of the claims."""
     runs = [run for each in record.measurements for run in each.runs or []]
-    typer.echo(
+    _say(
         f"{record.artifact} on {record.device}, {record.recorded}: {len(record.measurements)} measurements, "
         f"{len(runs)} medians from {sum(map(len, runs))} samples; source {found.source}; "
         f"{_objections(len(found.findings))}"
     )
-    if found.source != FRESH:
-        return
-    entries = [
-        each
-        for each in load_all(archive.repository, archive)[0]
-        if each.artifact == record.artifact
-    ]
+    if found.source == FRESH:
+        _judge(record, archive)
+        if not found.findings:
+            _offer(record, archive, file)
+
+
+def _judge(record: Record, archive: Archive) -> None:
+    """Say what the record says of the claims about its artifact, and which verdicts it disputes."""
+    found = load_all(archive.repository, archive)[0]
+    entries = [each for each in found if each.artifact == record.artifact]
     judged = rows(entries, archive.of(record.artifact), record)
     counts = Counter(row.here.verdict for row in judged)
     if judged:
         said = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
-        typer.echo(f"its claims by this record: {said}")
+        _say(f"its claims by this record: {said}")
     for row in judged:
         if row.differs and row.published is not None:
-            typer.echo(
-                f"disputes {row.claim}: {row.here.verdict} here, {row.published.verdict} on {row.device}"
-            )
+            here, there = row.here.verdict, row.published.verdict
+            _say(f"disputes {row.claim}: {here} here, {there} on {row.device}")
+
+
+def _offer(record: Record, archive: Archive, file: Path) -> None:
+    """Say where a sound record goes, unless it is there."""
     where = f"artifacts/{record.artifact}/records/{record.device}/{file_name(record.recorded)}"
-    if found.findings or file.resolve().as_posix().endswith(where):
+    if file.resolve().as_posix().endswith(where):
         return
     if _published(record, archive, where):
-        typer.echo(f"it is published already, as {where}: nothing is to be done")
+        _say(f"it is published already, as {where}: nothing is to be done")
     else:
-        typer.echo(
-            f"to offer it, copy it to {where} and commit that; `nox -s check` then tells of it"
-        )
+        check = command("check")
+        _say(f"to offer it, copy it to {where} and commit that; `{check}` then tells of it")
 
 
 def _published(record: Record, archive: Archive, where: str) -> bool:
@@ -102,10 +113,10 @@ def compare_records(one: File, other: File, *, shown: Shown = _SHOWN) -> None:
         problem = f"{first.artifact} and {second.artifact} are two artifacts"
         raise Fault("warplog compare-records", problem, "name two records of one artifact")
     found = contrast(first, second)
-    typer.echo(f"{found.kind}: {first.artifact}, {_named(first)} and {_named(second)}")
+    _say(f"{found.kind}: {first.artifact}, {_named(first)} and {_named(second)}")
     for kind, words in found.reasons:
-        typer.echo(f"  {kind}: {plain_text(words)}")
-    typer.echo(f"  {_counted(found)}")
+        _say(f"  {kind}: {words}")
+    _say(f"  {_counted(found)}")
     if found.apart and shown:
         console().print(_table(found.differences[:shown]))
     raise typer.Exit(0 if found.kind is Kind.SAME else 1)

@@ -12,16 +12,18 @@ from warplog.claim import Verdict
 from warplog.evidence import Evidence
 from warplog.history import Past
 from warplog.journal import Column, Outcome
+from warplog.menu import documented
 from warplog.origin import day_and_time, record_link
-from warplog.output import plain_words
+from warplog.output import LINE_AT_MOST, plain_words
 from warplog.record import PROTOCOL
+from warplog.source import told
 from warplog.tally import short_name
 
 STALE, DISTURBED, OLDER, DISPUTED = "stale", "disturbed", "older protocol", "disputed"
 DISPUTED_CLAIM = f"{DISPUTED} between records"
 _DRAFT = (
     "<strong>Draft.</strong> Only whoever serves the site sees this page: the published site leaves it "
-    "out. <code>nox -s check</code> says what it still lacks."
+    f"out. <code>{documented('check')}</code> says what it still lacks."
 )
 _NAMED_AT_MOST = 6
 _CLAIMS_AT_MOST = 3
@@ -51,7 +53,7 @@ def caveats(column: Column) -> list[str]:
     """Return the marks of a device's record, with what made it stale; empty where it is sound."""
     if column.evidence is None:
         return ["no record yet"]
-    stale = f"{STALE}: {_listed(column.evidence.changed, _FILES_AT_MOST)} changed"
+    stale = f"{STALE}: {told(column.evidence.changed, _FILES_AT_MOST)}"
     return [stale if mark == STALE else mark for mark in marks(column.evidence)]
 
 
@@ -67,9 +69,9 @@ def _of_column(column: Column, outcome: Outcome) -> Iterator[str]:
         return
     was = f"{device} was measured ({day_and_time(evidence.record.recorded)} UTC)"
     if not evidence.fresh:
-        files = _listed([plain_words(name) for name in evidence.changed])
+        files = plain_words(told(evidence.changed), LINE_AT_MOST)
         yield (
-            f"<strong>Stale.</strong> {files} changed since {was}, so none of its numbers is shown "
+            f"<strong>Stale.</strong> {files} since {was}, so none of its numbers is shown "
             "as current."
         )
     if evidence.record.disturbed:

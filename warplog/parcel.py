@@ -16,7 +16,7 @@ from warplog import runner
 from warplog.record import dumps, loads
 from warplog.runner import Options, Outcome, Where
 from warplog.scratch import scratch_folder
-from warplog.source import Artifact, closure_digest, file_digest
+from warplog.source import Artifact, closure_digest, file_digest, told
 from warplog.store import utc_now, write_whole
 
 _GENERATED = {"__pycache__", ".DS_Store", ".ipynb_checkpoints"}
@@ -114,7 +114,7 @@ def receive(
     if record.artifact != artifact.slug or (parcel.gpu and record.device == _CPU):
         reason = "torch found no GPU where Ray gave one: install torch with CUDA on that node"
     elif changed := artifact.changes(record):
-        reason = f"{', '.join(changed)} changed while it ran; start again"
+        reason = f"{told(changed)} while it ran; start again"
     if reason:
         kept = _keep(artifact, reply.record.decode(), aside)
         return Outcome(None, reason, kept=kept, started=False)

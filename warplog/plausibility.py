@@ -20,6 +20,7 @@ _COARSE = 1e-4
 _MANY = 0.5
 _SAMPLES = 5
 _AHEAD = timedelta(minutes=5)
+_FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _SHOWN = 3
 _APART_FROM_ITSELF = 0.1
 _ONE_RATIO, _VARIES = 0.001, 0.005
@@ -110,6 +111,8 @@ def _date(record: Record, now: datetime) -> Found:
     except ValueError:
         yield ["recorded"], f"recorded: {record.recorded} is no time of any day", remedy
         return
+    if then < _FIRST:
+        yield ["recorded"], f"recorded: {record.recorded} is before the first harness", remedy
     if then > now.astimezone(UTC) + _AHEAD:
         yield ["recorded"], f"recorded: {record.recorded} is still to come", remedy
 

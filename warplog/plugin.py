@@ -16,7 +16,6 @@ from mkdocs.plugins import BasePlugin, event_priority, get_plugin_logger
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import get_toc
-from mkdocs.utils import is_markdown_file
 
 from warplog import finder, gallery, placeholder, ways
 from warplog.address import SITE_CARD, entry_address
@@ -31,12 +30,16 @@ from warplog.journal import Journal
 from warplog.metadata import metadata
 from warplog.preview import FAULTS, fault_addresses, fault_page
 from warplog.rendering import headings
-from warplog.serving import Content, PublishedFile, Serving
+from warplog.serving import Content, Serving, add_files
 from warplog.site import Site
-from warplog.source import Artifact, Repository
+from warplog.source import Repository
 from warplog.spool import Spool
 
 _HIDDEN = InclusionLevel.NOT_IN_NAV
+_NO_ADDRESS = (
+    "SITE_URL is not set, so there are no feeds, no sitemap and no preview pictures, which name whole "
+    "addresses: to publish the site, set it to where the site will be"
+)
 
 log = get_plugin_logger(__name__)
 
@@ -80,7 +83,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         faults = self.desk.read()
         for artifact in self.desk.artifacts:
             try:
-                _add_files(files, artifact, repository.root, config)
+                add_files(files, artifact, repository.root, config)
             except Fault as fault:
                 faults.append(fault)
         if faults and not self.author:
@@ -186,7 +189,12 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         return output
 
     def on_env(self, env: Any, *, config: MkDocsConfig, files: Files) -> None:
-        """Paint the cards that are not painted yet; keep for the author what a page is built with."""
+        """Paint the cards that are not painted yet; keep for the author what a page is built with. Leave
+        out what would name whole addresses where the site has none, and say so.
+        """
+        if not config.site_url:
+            config.theme.static_templates.discard("sitemap.xml")
+            log.info("%s", _NO_ADDRESS)
         if self.crew is not None:
             self.crew.join()
         kept, sources = self.desk.shop.repository.root / FOLDER, Path(config.docs_dir)
@@ -238,12 +246,3 @@ def _add_page(
     file = File.generated(config, place, inclusion=_HIDDEN, **source)
     file.dest_uri = address
     files.append(file)
-
-
-def _add_files(files: Files, artifact: Artifact, root: Path, config: MkDocsConfig) -> None:
-    """Publish an artifact's files and all its records under the paths that they have here."""
-    records = [path for path in artifact.records.glob("*/*.json") if path.name[0] != "."]
-    for path in [*artifact.files(), *sorted(records)]:
-        if not is_markdown_file(path.name):
-            uri = path.relative_to(root).as_posix()
-            files.append(PublishedFile.generated(config, uri, abs_src_path=str(path)))

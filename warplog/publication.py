@@ -12,9 +12,10 @@ from warplog.claim import Verdict
 from warplog.entry import Entry
 from warplog.evidence import Archive, Evidence, Known
 from warplog.fault import Fault
+from warplog.menu import command
 from warplog.output import plain_text
 from warplog.scaffold import TEMPLATE
-from warplog.source import Artifact, file_digest
+from warplog.source import Artifact, Change, file_digest
 
 _REASON_AT_MOST = 160
 _CONTRARY = {Verdict.SUPPORTED, Verdict.REFUTED}
@@ -41,7 +42,7 @@ def stale(known: Known, archive: Archive) -> Iterator[Fault]:
         if not evidence.fresh:
             place = evidence.path.relative_to(archive.repository.root).as_posix()
             remedy = _measure(known.artifact.slug, evidence.record.device)
-            if evidence.added == evidence.changed:
+            if set(evidence.changed.values()) == {Change.ADDED}:
                 remedy = f"take out what is no part of the artifact, or {remedy}"
             yield Fault(place, evidence.stale_reason, remedy)
 
@@ -105,7 +106,7 @@ def counted(entries: Sequence[Entry]) -> str:
 
 
 def _measure(slug: str, device: str) -> str:
-    return f"run `nox -s reproduce -- {slug} --publish` on {device}"
+    return f"run `{command('reproduce', slug, '--publish')}` on {device}"
 
 
 def _no_record(entry: Entry) -> dict[str, str]:

@@ -6,6 +6,7 @@ interval of its runs; what was not measured is said to be missing, and no datash
 
 from html import escape
 
+from warplog.menu import documented
 from warplog.output import plain_words
 from warplog.quantity import WORK_CEILING
 from warplog.record import Record
@@ -16,7 +17,7 @@ from warplog.workload import spell
 
 NO_CEILINGS = (
     "The ceilings of this device have not been measured, so no page can say how far from them a kernel is. "
-    "<code>nox -s reproduce -- ceilings --publish</code> measures them in a few minutes."
+    f"<code>{documented('reproduce', 'ceilings', '--publish')}</code> measures them in a few minutes."
 )
 _READINGS = {
     "bandwidth": "Memory bandwidth, cold cache",

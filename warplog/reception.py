@@ -1,8 +1,9 @@
-"""How a claim has fared elsewhere: on how many GPUs it holds, fails or was never tried, and who confirmed it.
+"""How a claim has fared elsewhere: on how many GPUs it holds, fails or was never tried; which records agree.
 
-The rule kept here: only records of this very source count; a record confirms independently where its device
-or its machine is another than that of the published record and of every other that is counted; two machines
-that are alike in all that a record says of them count as one. Pure.
+The rule kept here: only records of this very source count; a record counts as another machine's where what it
+says of its device or its machine differs from the published record and from every other that is counted; two
+machines that are alike in all that a record says of them count as one. Whose a record is nobody can know: a
+seal is no signature. Pure.
 """
 
 from collections.abc import Collection
@@ -13,15 +14,14 @@ from warplog.claim import Verdict
 from warplog.history import Past
 from warplog.journal import Outcome
 from warplog.record import Record
-from warplog.tally import plural
 
 _SETTLED = (Verdict.SUPPORTED, Verdict.REFUTED)
 _CARD = ("name", "memory_bytes", "multiprocessors", "watts_limit", "ecc")
 
 
 class Reception(Struct, frozen=True):
-    """How many GPUs a claim holds on, fails on, is undecided on and was never tried on; and the independent
-    records that share the published verdict, or contradict it.
+    """How many GPUs a claim holds on, fails on, is undecided on and was never tried on; and how many other
+    machines' records share the published verdict, or contradict it.
     """
 
     holds: int
@@ -45,12 +45,15 @@ class Reception(Struct, frozen=True):
         }
         where = [f"{verb} {count}" for verb, count in counts.items() if count]
         where[0] += " GPU" if where[0].endswith(" 1") else " GPUs"
-        count = self.confirmations
-        independent = (
-            plural(count, "independent confirmation") if count else "no independent confirmation"
-        )
-        against = f", {self.contradictions} against" if self.contradictions else ""
-        return f"{', '.join(where)}; {independent}{against}"
+        return f"{', '.join(where)}; {_agreement(self.confirmations, self.contradictions)}"
+
+
+def _agreement(same: int, other: int) -> str:
+    """Say no more than is known: of how many other machines there are records that agree or do not."""
+    said = f"{same or 'no'} other machine's record agrees"
+    if same > 1:
+        said = f"records of {same} other machines agree"
+    return f"{said}, {other} disagree{'s' if other == 1 else ''}" if other else said
 
 
 def reception(
@@ -61,7 +64,7 @@ def reception(
     """
     verdicts = [column.judgements[name].verdict for column in outcome.columns]
     unseen = set(devices) - {column.device for column in outcome.columns}
-    same, other = _independent(outcome.own.judgements[name].verdict, outcome, past)
+    same, other = _elsewhere(outcome.own.judgements[name].verdict, outcome, past)
     return Reception(
         holds=verdicts.count(Verdict.SUPPORTED),
         fails=verdicts.count(Verdict.REFUTED),
@@ -72,7 +75,7 @@ def reception(
     )
 
 
-def _independent(
+def _elsewhere(
     published: Verdict, outcome: Outcome, past: dict[str, tuple[Past, ...]]
 ) -> tuple[int, int]:
     """Return how many machines but the published record's agree with its verdict, and how many do not; a

@@ -13,9 +13,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from warplog.secret import Span, secrets
+from warplog.secret import KINDS, Span, secrets
 from warplog.spelling import Spelled, joined, seen
-from warplog.trace import HOME, HOST, PLACE, USER, is_private, traces
+from warplog.trace import (
+    EMAIL,
+    HARDWARE,
+    HOME,
+    HOST,
+    NETWORK,
+    PLACE,
+    USER,
+    is_private,
+    traces,
+)
 
 FOLDER = "working folder"
 _SHOWN = {HOME: "~", PLACE: "…/", FOLDER: ""}
@@ -26,7 +36,8 @@ _LOGIN = re.compile(
     r"(?:@(?P<host>[\w.-]+)(?::\d+)?[^@\s]*)?\Z"
 )
 _NOTHING = re.compile(r"(?!)")
-_REMOVED = re.compile(r"\(removed: [^()\n]*\)")
+_REMOVED = re.compile(r"\(removed: (?P<kind>[^()\n]*)\)")
+_OWN_KINDS = KINDS | {HOME, PLACE, HOST, USER, EMAIL, NETWORK, HARDWARE, FOLDER}
 
 
 class Redactor:
@@ -78,7 +89,7 @@ class Redactor:
         """Return `text` without anything that is known or can be found, each replaced by its kind."""
         text = self._without_folders(seen(text))
         spelled = Spelled(text)
-        kept = [match.span() for match in _REMOVED.finditer(text)]
+        kept = list(self._marks(text))
         pieces, done = [], 0
         for span in _merged([*self._found(spelled), *self._known(spelled)], kept):
             self.counts[span.kind] += 1
@@ -86,6 +97,12 @@ class Redactor:
             pieces += [text[done : span.start], shown]
             done = span.end
         return "".join([*pieces, text[done:]])
+
+    def _marks(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield each place where something was removed already; what only looks so may hold a secret."""
+        for match in _REMOVED.finditer(text):
+            if match["kind"] in _OWN_KINDS or match["kind"] in self.counts:
+                yield match.span()
 
     def _remember_all(self, value: str, kind: str) -> None:
         """Remember a value, the password in it where it is ``user:password@host``, and that host."""
@@ -98,7 +115,7 @@ class Redactor:
 
     def _remember(self, value: str, kind: str) -> None:
         value = joined(value)
-        if _LEAST_WORD <= len(value) <= _MOST_REMEMBERED and not _REMOVED.search(value):
+        if _LEAST_WORD <= len(value) <= _MOST_REMEMBERED and not any(self._marks(value)):
             self._values.setdefault(value, kind)
             self._patterns = None
 

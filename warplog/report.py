@@ -10,6 +10,7 @@ from warplog.claim import Claim, Judgement, Verdict, judge
 from warplog.entry import Entry
 from warplog.evidence import CEILINGS, Evidence, Known
 from warplog.fault import Fault
+from warplog.menu import command
 from warplog.quantity import UNITS
 from warplog.record import Measurement, Record
 from warplog.unit import pretty, pretty_interval
@@ -108,7 +109,7 @@ def _without_gpu(found: list[Row], here: Record) -> str:
     ]
     if any(row.published is not None for row in found):
         said.append("The verdicts that are published stand in the column `published`.")
-    said.append("To see the site, run `nox -s serve` as you ran this.")
+    said.append(f"To see the site, run `{command('serve')}`.")
     return " ".join(said)
 
 

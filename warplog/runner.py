@@ -213,8 +213,10 @@ def _broken(artifact: Artifact, ended: list[Ended], options: Options, reason: st
 def _keep_aside(
     artifact: Artifact, ended: list[Ended], options: Options, reason: str
 ) -> Path | None:
-    """Write what was measured to a file marked incomplete, outside the records; say where."""
-    if options.aside is None:
+    """Write what was measured, if anything was, to a file marked incomplete, outside the records; say
+    where.
+    """
+    if options.aside is None or not any(one.measurements for one in ended):
         return None
     name = f"{utc_now().replace(':', '')}-{os.getpid()}.incomplete.json"
     kept = options.aside / artifact.slug / name

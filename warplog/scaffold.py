@@ -52,6 +52,16 @@ def slug_of(title: str) -> str:
 
 def check_slug(slug: str, repository: Repository) -> None:
     """Raise Fault where no entry or artifact can be called `slug`, or where one is already."""
+    check_name(slug, repository)
+    path = _taken(slug, repository)
+    if path is not None:
+        where = path.relative_to(repository.root).as_posix()
+        remedy = f"use --slug {_free(slug, repository)}"
+        raise Fault("--slug", f"{slug!r} is taken by {where}", remedy)
+
+
+def check_name(slug: str, repository: Repository) -> None:
+    """Raise Fault where no entry can be called `slug`, whether or not one is."""
     if not _SLUG.fullmatch(slug) or len(slug) > SLUG_AT_MOST or slug in _RESERVED:
         close = slug_of(slug)
         usable = close and close not in _RESERVED
@@ -60,11 +70,6 @@ def check_slug(slug: str, repository: Repository) -> None:
         remedy = f"use --slug {close}" if usable else "name one with --slug: row-norm"
         rule = f"a-z, 0-9 and single hyphens, at most {SLUG_AT_MOST}"
         raise Fault("--slug", f"{slug[:80]!r} is no free name ({rule})", remedy)
-    path = _taken(slug, repository)
-    if path is not None:
-        where = path.relative_to(repository.root).as_posix()
-        remedy = f"use --slug {_free(slug, repository)}"
-        raise Fault("--slug", f"{slug!r} is taken by {where}", remedy)
 
 
 def check_device(device: str) -> None:

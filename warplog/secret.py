@@ -107,6 +107,8 @@ _PATTERNS = tuple(
         ("connection string", r"\bhttps?://(?P<value>[^\s/@:\"'<>]{8,})@", re.IGNORECASE),
     )
 )
+_BY_NAME, _RANDOM = "password or key by name", "random value"
+KINDS = {kind for kind, _ in _PATTERNS} | {_BY_NAME, _RANDOM}
 _AWS_ID = re.compile(r"(?<![A-Za-z0-9])A(?:KIA|SIA)[A-Z0-9]{16}")
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9/+=])(?![0-9a-f]{40})[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 
@@ -124,9 +126,9 @@ def secrets(text: str) -> Iterator[Span]:
         for match in _AWS_SECRET.finditer(text):
             yield Span(*match.span(), "aws key")
     for start, end in assigned(text):
-        yield Span(start, end, "password or key by name")
+        yield Span(start, end, _BY_NAME)
     for start, end in random_runs(text):
-        yield Span(start, end, "random value")
+        yield Span(start, end, _RANDOM)
     yield from _known_kinds(text)
 
 

@@ -19,7 +19,9 @@ from mkdocs.utils import is_markdown_file
 from watchdog.events import FileModifiedEvent
 
 from warplog.fault import Fault
+from warplog.menu import command
 from warplog.preview import Preview
+from warplog.source import Artifact
 from warplog.watch import Watch
 
 if TYPE_CHECKING:
@@ -43,6 +45,15 @@ class PublishedFile(File):  # type: ignore[misc]  # mypy does not read MkDocs
         except FileNotFoundError:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.read_bytes())
+
+
+def add_files(files: Files, artifact: Artifact, root: Path, config: MkDocsConfig) -> None:
+    """Publish an artifact's files and all its records under the paths that they have here."""
+    records = [path for path in artifact.records.glob("*/*.json") if path.name[0] != "."]
+    for path in [*artifact.files(), *sorted(records)]:
+        if not is_markdown_file(path.name):
+            uri = path.relative_to(root).as_posix()
+            files.append(PublishedFile.generated(config, uri, abs_src_path=str(path)))
 
 
 class Serving:
@@ -135,6 +146,6 @@ def _refuse_taken(server: LiveReloadServer) -> None:
             probe.bind((host, port))
         except OSError as error:
             other = port + 1 if port >= _FREE else _FREE
-            remedy = f"stop what serves there, or use another: nox -s serve -- -a {host}:{other}"
+            remedy = f"stop what serves there, or use another: {command('serve', '-a', f'{host}:{other}')}"
             problem = f"cannot serve at {host}:{port} ({error.strerror})"
             raise PluginError(str(Fault("mkdocs serve", problem, remedy))) from None

@@ -8,8 +8,9 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from warplog.fault import Fault
@@ -17,10 +18,19 @@ from warplog.record import Record
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _NAME_AT_MOST, _PATH_AT_MOST = 255, 1000  # bytes; systems allow more in all, less a deep checkout
+_NAMED_AT_MOST = 6
 _GENERATED = {"__pycache__", ".DS_Store", ".ipynb_checkpoints"}
 _RUN_BY_BROWSERS = {
     ".html", ".htm", ".xhtml", ".xht", ".shtml", ".svg", ".svgz", ".xml", ".xsl", ".xslt", ".mhtml", ".mht",
 }  # fmt: skip
+
+
+class Change(StrEnum):
+    """What became of a file since a record was measured."""
+
+    EDITED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True)
@@ -134,33 +144,43 @@ class Artifact:
             return None, None
         return head.strip(), bool(status.strip())
 
-    def changes(self, record: Record) -> list[str]:
-        """Return the files that differ from the ones that `record` was measured from.
+    def changes(self, record: Record) -> dict[str, Change]:
+        """Return what became of each file that differs from those that `record` was measured from.
 
-        An empty list means that the record is fresh; otherwise it is stale.
+        Where none does the record is fresh; otherwise it is stale.
         """
         then = record.source.files
         now = self.digests([name for name in then if name.startswith("../")])
         names = sorted(then.keys() | now.keys())
-        changed = [name for name in names if then.get(name) != now.get(name)]
+        changed = {
+            name: Change.ADDED
+            if name not in then
+            else Change.EDITED
+            if name in now
+            else Change.REMOVED
+            for name in names
+            if then.get(name) != now.get(name)
+        }
         if not changed and record.source.digest != closure_digest(then):
-            return ["(the digest does not fit its own list of files)"]
+            return {"(the digest does not fit its own list of files)": Change.EDITED}
         return changed
 
 
-def added(changed: Sequence[str], record: Record) -> tuple[str, ...]:
-    """Return the files among `changed` that were not there when `record` was measured."""
-    then = record.source.files
-    return tuple(name for name in changed if name not in then and not name.startswith("("))
+def told(changes: Mapping[str, Change], at_most: int = _NAMED_AT_MOST) -> str:
+    """Say what became of which files: ``a changed, b and c were added and d was removed``."""
+    said = []
+    for change in Change:
+        names = [name for name, each in changes.items() if each is change]
+        if names:
+            was = "" if change is Change.EDITED else "was " if len(names) == 1 else "were "
+            said.append(f"{_listed(names, at_most)} {was}{change}")
+    return " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))
 
 
-def told(changed: Sequence[str], new: Collection[str]) -> str:
-    """Say what happened to the files `changed`, of which `new` were added: ``a changed and b was added``."""
-    old = [name for name in changed if name not in new]
-    more = [name for name in changed if name in new]
-    said = [f"{', '.join(old)} changed"] if old else []
-    said += [f"{', '.join(more)} {'was' if len(more) == 1 else 'were'} added"] if more else []
-    return " and ".join(said)
+def _listed(words: Sequence[str], at_most: int = _NAMED_AT_MOST) -> str:
+    """Return some of `words` and how many more there are."""
+    more = len(words) - at_most
+    return ", ".join(words[:at_most]) + (f" and {more} more" if more > 0 else "")
 
 
 def fits(path: str) -> bool:

@@ -19,7 +19,7 @@ COMMON = re.compile(
     r"|default|system|linux|darwin)\Z",
     re.IGNORECASE,
 )
-_SEP = r"(?:\\*/|\\+)"
+_SEP = r"(?:\\{0,16}/|\\{1,16})"
 _NAME = r"[A-Za-z_][\w.-]*"
 _TLD = (
     "com|org|net|edu|gov|mil|int|info|biz|io|ai|dev|app|me|co|cloud|tech|xyz|name|email|online|site"

@@ -5,10 +5,11 @@ passed over and counted, and nothing in it can end the reading.
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 
@@ -32,12 +33,15 @@ class Books(Struct):
 
 
 class Transcript:
-    """The records of one file; each reading starts at its beginning and keeps new books."""
+    """The records of one file; each reading starts at its beginning, keeps new books, and ends where the
+    first one did, also where the session goes on and its file grows.
+    """
 
     def __init__(self, path: Path) -> None:
         """Name the file; it is opened when it is read."""
         self.path = path
         self.books = Books()
+        self._size: int | None = None
 
     def events(self) -> Iterator[Event]:
         """Yield what the records tell, in order; a record that stands twice is read once."""
@@ -81,19 +85,29 @@ class Transcript:
     def _lines(self) -> Iterator[bytes]:
         """Yield the lines of the file; one that is too long is counted and left out."""
         try:
+            if self.path.exists() and not self.path.is_file():
+                problem = "is no plain file, and a transcript is read twice"
+                raise Fault(str(self.path), problem, "save it to a file, and name that")
             with self.path.open("rb") as file:
-                while line := file.readline(_LINE_AT_MOST):
+                if self._size is None:
+                    self._size = os.fstat(file.fileno()).st_size
+                while line := _line(file, self._size):
                     if len(line) < _LINE_AT_MOST or line.endswith(b"\n"):
                         yield line
                         continue
                     self.books.lines += 1
                     self.books.too_long += 1
                     while line and not line.endswith(b"\n"):
-                        line = file.readline(_LINE_AT_MOST)
+                        line = _line(file, self._size)
         except OSError as error:
             remedy = "name a transcript: a file of JSON lines"
             problem = f"cannot be read ({error.strerror})"
             raise Fault(str(self.path), problem, remedy) from None
+
+
+def _line(file: BinaryIO, end: int) -> bytes:
+    """Return the next line, or as much of it as is read at once; nothing from the byte `end` on."""
+    return file.readline(min(_LINE_AT_MOST, max(0, end - file.tell())))
 
 
 def _is_codex(record: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ A fraction below 0.01 % is a plain number: 1e-6.
 From 10 000 on, thousands stand apart.
 What is counted is singular for exactly 1 and plural otherwise, also where Nsight Compute names it in the
 singular (``sector``); in ``lists a row`` and ``register/thread`` it is what stands first.
+Where Nsight Compute names no unit a record has ``count``, and the number stands alone.
 """
 
 import math
@@ -19,7 +20,7 @@ _PREFIXES = dict(
     zip(range(-18, 31, 3), ["a", "f", "p", "n", "µ", "m", "", *"kMGTPEZYRQ"], strict=True)
 )
 _SMALLEST, _LARGEST = min(_PREFIXES), max(_PREFIXES)
-_NAMES = {"op/s": "OP/s", "1/s": "/s", "ratio": "×", "fraction": "%"}
+_NAMES = {"op/s": "OP/s", "1/s": "/s", "ratio": "×", "fraction": "%", "count": ""}
 _NO_COUNTS = {*_PREFIXED, "ratio", "fraction"}
 _TIGHT = {"×"}
 _GROUPED_FROM, _WRITTEN_OUT_TO = 10_000, 1e15

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .built import Built
+from .built import SITE_URL, Built
 from .laboratory import laboratory
 from .needs import package, program
 from .serving import served
@@ -28,9 +28,8 @@ FLAGS = [
 
 def build(settings, out):
     """Build the site of the file `settings` into `out`, strictly."""
-    variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    for name in ("SITE_URL", "REPO_URL"):
-        variables.pop(name, None)
+    variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_URL": SITE_URL}
+    variables.pop("REPO_URL", None)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", settings, "-d", out]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
