@@ -162,7 +162,7 @@ def test_codes_are_those_of_the_definition_and_padding_is_zero(artifact, width):
     assert torch.equal(codes[:, :width].double(), expected)
     assert not codes[:, width:].any()
     assert torch.allclose(most.double()[:, None] / 127, step, rtol=1e-6)
-    codes, scale = kernel.weight_to_codes(weight)
+    codes, scale = artifact("ternary").weight_to_codes(weight)
     expected, size = reference.weight_codes(weight)
     assert torch.equal(codes[:, :width].double(), expected)
     assert not codes[:, width:].any()
@@ -171,12 +171,30 @@ def test_codes_are_those_of_the_definition_and_padding_is_zero(artifact, width):
 
 def test_halves_round_to_even_and_a_half_of_the_scale_to_zero(artifact):
     """The absmean of these is 1, so that a weight is its own ratio."""
-    kernel = artifact("kernel")
     weight = torch.tensor([[0.5, -0.5, 1.5, -1.5, 2.5, -0.5, 0.5, 0.5]])
     assert weight.abs().mean() == 1
-    codes, scale = kernel.weight_to_codes(weight)
+    codes, scale = artifact("ternary").weight_to_codes(weight)
     assert scale.item() == 1
     assert codes[0, :8].tolist() == [0, 0, 1, -1, 1, 0, 0, 0]
+
+
+def test_a_weight_beside_a_half_of_the_scale_rounds_as_their_quotient_does(artifact):
+    """The kernel compares and does not divide: neighbours of the half must fall as they would."""
+    scale = torch.rand(512, generator=torch.Generator().manual_seed(3)) * 0.02 + 0.01
+    for each in scale[:40]:
+        half = each / 2
+        far, near = half.new_tensor(1.0), half.new_tensor(0.0)
+        weight = torch.stack([half, half.nextafter(far), half.nextafter(near)])
+        weight = torch.cat([weight, -weight])[None]
+        found = artifact("ternary").weight_again(weight, each[None], torch.float32, scaled=False)
+        assert torch.equal(found, (weight / each).round().clamp(-1, 1))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_a_weight_that_is_no_number_stays_visible(artifact):
+    x, weight, norm, _ = drawn(SHAPES[0])
+    weight[2, 3] = math.nan
+    assert not made(artifact, weight, norm)(x).isfinite().any()
 
 
 def test_codes_made_again_for_the_backward_pass_are_the_same(artifact):
@@ -188,8 +206,8 @@ def test_codes_made_again_for_the_backward_pass_are_the_same(artifact):
     assert not again[:, 70:].any()
     scaled = kernel.recoded(x, norm, most, inverse, torch.float32)
     assert torch.equal(scaled, codes[:, :67].float() * (most / 127)[:, None])
-    ternary, scale = kernel.weight_to_codes(weight)
-    again = kernel.weight_again(weight, scale, torch.int8, scaled=False)
+    ternary, scale = artifact("ternary").weight_to_codes(weight)
+    again = artifact("ternary").weight_again(weight, scale, torch.int8, scaled=False)
     assert torch.equal(again[:, :9], ternary[:, :67].t())
 
 
@@ -314,6 +332,7 @@ def test_the_operators_pass_the_checks_of_the_library(artifact, tier):
     given = (x.requires_grad_(), weight.requires_grad_(), norm.requires_grad_(), None, codes, scale)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(layer.linear, (*given, tier, 1e-5), test_utils=tests)
+    torch.library.opcheck(layer.linear, (*given[:4], None, None, tier, 1e-5), test_utils=tests)
     torch.library.opcheck(layer.ternarise, (weight.detach(),), test_utils=tests)
 
 
@@ -429,7 +448,7 @@ COMPILE = """
 import json, re, sys
 sys.path[:0] = sys.argv[1:3]
 import compiled
-from product import PLANS, fitted
+from product import PLANS, WIDE
 from warplog import profile
 
 def facts(code):
@@ -439,13 +458,13 @@ def facts(code):
     return found | {"shared": code.metadata.shared}
 
 products = {}
-for _, plan in PLANS:
+for plan in [WIDE, *(plan for _, plan in PLANS)]:
     code = compiled.compile_product(plan)
     products[str(plan)] = facts(code) | {"wgmma": sorted(compiled.matrix_instructions(code))}
 plan = PLANS[0][1]
 more = {
-    "odd": compiled.compile_product(fitted(plan, 2, described=False), bias=True, described=False),
-    "float": compiled.compile_product(fitted(plan, 4, described=True), bias=True, kind="fp32"),
+    "odd": compiled.compile_product(plan, bias=True, described=False),
+    "float": compiled.compile_product(plan, bias=True, kind="fp32"),
 }
 for name, code in more.items():
     products[name] = facts(code) | {"wgmma": sorted(compiled.matrix_instructions(code))}

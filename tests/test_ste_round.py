@@ -347,3 +347,11 @@ def test_beside_a_time_on_the_cpu_stands_the_number_of_its_operations(artifact):
     found = {name: run.of("operations", name, **where)
              for name in ("naive", "functions", "round only")}  # fmt: skip
     assert found["functions"] < found["naive"] < found["round only"]
+
+
+def test_a_weight_is_finite_also_where_the_even_draw_is_at_its_end(artifact, monkeypatch):
+    """One in 2**24 draws is exactly zero, of which -1 is made."""
+    monkeypatch.setattr(torch, "rand", lambda *size, **_: torch.zeros(*size))
+    for distribution in artifact.gradients.DISTRIBUTIONS:
+        source = torch.Generator().manual_seed(1)
+        assert artifact.gradients.drawn(distribution, 8, source, CPU).isfinite().all()

@@ -5,17 +5,20 @@ from typing import Any
 
 import gradient
 import kernel
+import norm
+import ternary
 import triton
+from kernel import row_options
 from product import MULTIPROCESSORS, Plan, _multiply, constants
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 FLOATS = (
-    "parts", "scale", "most", "inverse", "weights", "bands", "row_most", "column_most", "sums",
+    "parts", "scale", "most", "inverse", "weights", "bands", "blocks", "row_most", "column_most", "sums",
 )  # fmt: skip
-CODES = ("codes", "by_row", "by_column")
+CODES = ("codes", "by_row")
 EXTENTS = (
-    "rows", "width", "pitch", "stride", "x_stride", "out_pitch", "row_pitch", "column_pitch", "steps",
+    "rows", "width", "across", "programs", "pitch", "stride", "x_stride", "out_pitch", "row_pitch",
 )  # fmt: skip
 TARGET = GPUTarget("cuda", 90, 32)
 
@@ -56,31 +59,36 @@ def compile_others(width: int) -> dict[str, Any]:
     types |= dict.fromkeys(EXTENTS, "i32")
     types |= dict.fromkeys(("x", "norm", "weight", "gradient", "upstream", "dx"), "*bf16")
     types |= {"epsilon": "fp32", "count": "i32"}
-    options = kernel.row_options(width)
-    row, warps = {"BLOCK": options["BLOCK"]}, {"num_warps": options["num_warps"]}
-    tile, strip = {"ROWS": 128, "COLUMNS": 64}, {"ROWS": 16, "COLUMNS": 512}
-    exact, eight = kernel.EXACT, {"num_warps": 8} | kernel.EXACT
-    more = {"num_warps": kernel.row_options(width, 512)["num_warps"]}
-    turned, plain = types | {"out": "*i8"}, types | {"out": "*bf16"}
-    ternary = {"PARTS": 0, "TRANSPOSED": True, "SCALED": False} | tile
-    first = {"PARTS": kernel.PARTS, "TRANSPOSED": False, "SCALED": False} | strip
-    bands = {"ROWS": gradient.BAND, "COLUMNS": 256, "STEPS": 0}
-    share = {"SCALE": True, "PROGRAMS": 4 * MULTIPROCESSORS} | row
-    counted = types | {"count": "fp32"}
-    float_count = turned | {"count": "fp32"}
-    return {
-        "normalise rows": compile_kernel(kernel._normalise_rows, row, counted, **warps, **exact),
-        "recode, turned": compile_kernel(kernel._recode_rows, {"TRANSPOSED": True} | tile, turned, **eight),
-        "recode": compile_kernel(kernel._recode_rows, {"TRANSPOSED": False} | strip, plain, **eight),
-        "sum parts": compile_kernel(kernel._sum_parts, {"STEPS": 8, "BLOCK": 2048}, types),
-        "ternarise": compile_kernel(kernel._ternarise, first, float_count, **eight),
-        "ternarise, turned": compile_kernel(kernel._ternarise, ternary, float_count, **eight),
-        "code rows": compile_kernel(gradient._code_rows, row, types, **warps, **exact),
-        "extents": compile_kernel(gradient._extents, bands, types),
-        "fold": compile_kernel(gradient._fold, {"BLOCK": 64, "BANDS": 64}, types),
-        "code gradient": compile_kernel(gradient._code_gradient, tile, types, **eight),
-        "norm backward": compile_kernel(gradient._norm_backward, share, types, **more),
+    codes, turned = types | {"out": "*i8", "count": "fp32"}, types | {"words": "*i32"}
+    plain, counted = types | {"out": "*bf16", "count": "fp32"}, types | {"count": "fp32"}
+    row = row_options(width, norm.SHARE)
+    share = {"SCALE": True, "AHEAD": row["num_warps"] < 32}
+    first, again = {"PARTS": ternary.PARTS, "SCALED": False}, {"PARTS": 0, "SCALED": False}
+    asked = {
+        "normalise rows": (kernel._normalise_rows, counted, row_options(width, kernel.SHARE)),
+        "recode": (kernel._recode_rows, plain, kernel.STRIP),
+        "recode, turned": (kernel._recode_turned, turned, kernel.TURNED),
+        "sum parts": (ternary._sum_parts, types, {"STEPS": 8} | ternary.SUM),
+        "ternarise": (ternary._ternarise, codes, first | ternary.STRIP),
+        "ternarise, bf16": (ternary._ternarise, plain, again | ternary.STRIP),
+        "ternarise, turned": (ternary._ternarise_turned, turned, ternary.TURNED),
+        "code rows": (gradient._code_rows, types, row_options(width, gradient.SHARE)),
+        "extents": (gradient._extents, types, gradient.EXTENT),
+        "fold": (gradient._fold, types, gradient.FOLD),
+        "code gradient": (gradient._code_gradient, turned, gradient.TURNED),
+        "norm backward": (norm._norm_backward, types, share | row),
+        "add up": (norm._add_up, plain | {"count": "i32"}, norm.ADD),
     }  # fmt: skip
+    exact = {kernel._normalise_rows, kernel._recode_rows, kernel._recode_turned}
+    exact |= {ternary._ternarise, ternary._ternarise_turned}
+    exact |= {gradient._code_rows, gradient._code_gradient}
+    found = {}
+    for name, (function, kinds, given) in asked.items():
+        options = kernel.EXACT if function in exact else {}
+        own = {key: value for key, value in given.items() if key != "num_warps"}
+        options = options | {"num_warps": given["num_warps"]}
+        found[name] = compile_kernel(function, own, kinds, **options)
+    return found
 
 
 def matrix_instructions(code: Any) -> set[str]:

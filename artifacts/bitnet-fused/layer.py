@@ -1,4 +1,4 @@
-"""A BitNet b1.58 layer for training: norm, quantisers and int8 product in three launches, and its backward.
+"""A BitNet b1.58 layer for training: norm, quantisers and int8 product in four launches, and its backward.
 
     y = x_q · W_qᵀ + b        x_q from the RMSNorm of x, by token; W_q ternary, by tensor; kernel.py has both
     straight through: dn = dy · W_q,  dW = dyᵀ · x_q,  and dn goes through the norm
@@ -11,9 +11,11 @@ Kept for the backward pass: x itself, two numbers a row, one scale. The codes ar
 from typing import Any
 
 import torch
-from gradient import both_of_gradient, norm_backward, rows_of_gradient
-from kernel import recoded, rows_to_codes, weight_again, weight_to_codes
+from gradient import both_of_gradient, rows_of_gradient
+from kernel import recoded, rows_to_codes
+from norm import norm_backward
 from product import REDUCTION_AT_MOST, multiply
+from ternary import weight_again, weight_to_codes
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -25,20 +27,22 @@ def _count_step(*_: Any) -> None:
 
 
 register_optimizer_step_post_hook(_count_step)
-PAYS = {2: 2**33, 3: 2**34}  # products T · N · K from which a tier's int8 pays, on an H200
+PAYS = 2**33  # products T · N · K from which int8 pays in the backward pass, on an H200
 SHARE = 1 / 127
 
 
 def tier_for(tier: int, tokens: int, outputs: int, inputs: int, *, forced: bool = False) -> int:
     """Return the tier that a call of this size runs at: `tier`, or the highest below it that pays.
 
+    Below 2³³ products T · N · K (2048 tokens, 2048 wide) a gradient's codes cost more than int8 saves, and a
+    backward pass is tier 1's, in the gradient's own dtype.
     Sums of int8 products must fit 32 bits: over `outputs` from tier 2, over `tokens` in tier 3;
     `forced` asks for the tier whether it pays or not.
     """
     work = tokens * outputs * inputs
     fits = {2: outputs <= REDUCTION_AT_MOST, 3: max(outputs, tokens) <= REDUCTION_AT_MOST}
     possible = [each for each in (2, 3) if each <= tier and fits[each]]
-    return max([1, *(each for each in possible if forced or work >= PAYS[each])])
+    return max([1, *possible]) if forced or work >= PAYS else 1
 
 
 # region: operators
@@ -57,26 +61,34 @@ def _(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.library.custom_op("warplog_bitnet::linear", mutates_args=())
 def linear(
-    x: Tensor, weight: Tensor, norm: Tensor, bias: Tensor | None, codes: Tensor, scale: Tensor,
-    tier: int, epsilon: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Return y [T, N] in x's dtype, and of each row its m and 1 / rms, float32 [T].
+    x: Tensor, weight: Tensor, norm: Tensor, bias: Tensor | None, codes: Tensor | None,
+    scale: Tensor | None, tier: int, epsilon: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return y [T, N] in x's dtype, of each row its m and 1 / rms, float32 [T], and W's scale if made.
 
-    `codes` and `scale` are those of `ternarise(weight)`; `tier` is of the backward pass.
+    `codes` and `scale` are those of `ternarise(weight)`, or None: then they are made here. `tier` is of the
+    backward pass.
     """
     del tier
+    made = x.new_empty(0, dtype=torch.float32)
+    if codes is None:
+        codes, scale = weight_to_codes(weight.contiguous())
+        made = scale
     left, most, inverse = rows_to_codes(x, norm, epsilon)
     if len(x) == 0:
-        return x.new_empty((0, len(weight))), most, inverse
+        return x.new_empty((0, len(weight))), most, inverse, made
     out = multiply(
         left, codes, x.shape[1], most, dtype=x.dtype, factor=SHARE, scale=scale, bias=bias
     )
-    return out, most, inverse
+    return out, most, inverse, made
 
 
 @linear.register_fake
-def _(x: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    kept = [x.new_empty(x.shape[0], dtype=torch.float32) for _ in range(2)]
+def _(
+    x: Tensor, weight: Tensor, _norm: Tensor, _bias: Tensor | None, codes: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    lengths = (x.shape[0], x.shape[0], 1 if codes is None else 0)
+    kept = [x.new_empty(length, dtype=torch.float32) for length in lengths]
     return x.new_empty((x.shape[0], weight.shape[0])), *kept
 
 
@@ -90,13 +102,19 @@ def linear_backward(
         return torch.empty_like(x), torch.zeros_like(norm), torch.zeros_like(weight)
     weight = weight.contiguous()
     dx, dnorm, dweight = x.new_empty(0), norm.new_empty(0), weight.new_empty(0)
-    by_column = column_most = None
+    by_row = row_most = by_column = column_most = None
     if tier == 3 and weights:
         by_row, row_most, by_column, column_most = both_of_gradient(gradient, most)
     elif tier >= 2 and inputs:
         by_row, row_most = rows_of_gradient(gradient)
+    if by_column is not None:
+        turned = recoded(x, norm, most, inverse, torch.int8)
+        options = {"dtype": weight.dtype, "factor": SHARE * SHARE}
+        dweight = multiply(by_column, turned, len(x), column_most, **options)
+    elif weights:
+        dweight = gradient.t().mm(recoded(x, norm, most, inverse, x.dtype)).to(weight.dtype)
     if inputs:
-        if tier == 1:
+        if by_row is None:
             upstream, left_out = in_own_dtype(gradient, weight, scale)
         else:
             turned, left_out = weight_again(weight, scale, torch.int8, scaled=False), None
@@ -104,12 +122,6 @@ def linear_backward(
                 by_row, turned, len(weight), row_most, dtype=x.dtype, factor=SHARE, scale=scale
             )
         dx, dnorm = norm_backward(upstream, left_out, x, norm, inverse)
-    if by_column is not None:
-        turned = recoded(x, norm, most, inverse, torch.int8)
-        options = {"dtype": weight.dtype, "factor": SHARE * SHARE}
-        dweight = multiply(by_column, turned, len(x), column_most, **options)
-    elif weights:
-        dweight = gradient.t().mm(recoded(x, norm, most, inverse, x.dtype)).to(weight.dtype)
     return dx, dnorm, dweight
 
 
@@ -133,8 +145,9 @@ def _(
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     x, weight, norm, bias, _, scale, tier, _ = inputs
-    _, most, inverse = output
-    ctx.mark_non_differentiable(most, inverse)
+    _, most, inverse, made = output
+    ctx.mark_non_differentiable(most, inverse, made)
+    scale = made if scale is None else scale
     ctx.save_for_backward(x, weight, norm, scale, most, inverse)
     ctx.tier = tier
     ctx.bias = None if bias is None else bias.dtype
@@ -178,8 +191,9 @@ class BitLinear(nn.Linear):
         self._known: tuple[Any, tuple[Tensor, Tensor]] | None = None
         self._captured = False
 
-    def codes(self) -> tuple[Tensor, Tensor]:
-        """Return the weight's codes and scale, made anew when the weight has changed.
+    def codes(self) -> tuple[Tensor, Tensor] | tuple[None, None]:
+        """Return the weight's codes and scale, made anew when the weight has changed, or None and None
+        where they are to be made at each call.
 
         A change is a step of any optimiser of torch.optim, and what PyTorch counts as one: a write through
         `.data`, or by a kernel of one's own, is none; call `forget` after it.
@@ -189,10 +203,10 @@ class BitLinear(nn.Linear):
         """
         weight = self.weight.detach()
         if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            return ternarise(weight)
+            return None, None
         self._captured = self._captured or _capturing(weight)
         if self._captured or weight.is_inference():
-            return ternarise(weight)
+            return None, None
         stream = torch.cuda.current_stream(weight.device).cuda_stream if weight.is_cuda else 0
         state = (weight.data_ptr(), weight._version, weight.dtype, _STEPS[0], stream)
         if self._known is None or self._known[0] != state:
@@ -212,7 +226,7 @@ class BitLinear(nn.Linear):
         tier = tier_for(self.tier, len(rows), *self.weight.shape, forced=self.forced)
         epsilon = self.input_norm.eps
         norm, bias = self.input_norm.weight, self.bias
-        y, _, _ = linear(rows, self.weight, norm, bias, *self.codes(), tier, epsilon)
+        y, *_ = linear(rows, self.weight, norm, bias, *self.codes(), tier, epsilon)
         return y.reshape(*x.shape[:-1], len(self.weight))
 
 

@@ -21,7 +21,8 @@ def activation_codes(x: Tensor, norm: Tensor) -> tuple[Tensor, Tensor]:
     x, norm = x.float(), norm.float()
     n = x * (x.square().mean(-1, keepdim=True) + EPSILON).rsqrt() * norm
     most = n.abs().amax(-1, keepdim=True).clamp(min=EPSILON)
-    codes = (n * (127 / most)).round().clamp(-128, 127)
+    step = torch.full_like(most, 127) / most  # `127 / most` would multiply by a rounded 1 / most
+    codes = (n * step).round().clamp(-128, 127)
     return codes.double(), most.double() / 127
 
 

@@ -28,7 +28,6 @@ from workloads import LARGE, SMALL, bitnets, drawn, ours, plain, sizes_of, strid
 EDGES = ((257, 1000, 513), (64, 1, 48), (1, 129, 8))
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 BF16 = (("bf16", torch.bfloat16),)
-FEW = 1e-1  # where a sum has a handful of terms, whose roundings to int8 do not even out
 LIKE = 3e-2  # gates what is timed: int8 gradients and peers whose scales are bf16 are off by a hundredth
 OUTPUTS = ("y", "dx", "dnorm", "dW")
 
@@ -62,7 +61,7 @@ def what_is_right(run):
                 subjects={f"tier {tier}": Called(ours(tier, forced=True)) for tier in (1, 2, 3)},
                 reference=reference.step,
                 inputs=lambda seed, given=given: strided(given(seed)),
-                tolerance=LIKE if shape[1] > 1 else FEW,
+                tolerance=LIKE,
                 time=False,
                 operation="step",
                 dtype=name,
@@ -157,14 +156,15 @@ def products(run, shape):
         x, weight, norm, _ = drawn(run, shape, seed)
         return kernel.rows_to_codes(x, norm, reference.EPSILON)[0], ternarise(weight)[0]
 
+    subjects = {"int8 product": lambda left, right: int8(left, right, inputs, one)}
+    if run.tiny:
+        subjects["bf16 product"] = lambda left, right: left.bfloat16() @ right.bfloat16().t()
+    else:
+        wide = partial(int8, plan=product.WIDE)
+        subjects["int8 product, wide"] = lambda left, right: wide(left, right, inputs, one)
     run.compare(
-        {
-            "int8 product": lambda left, right: int8(left, right, inputs, one),
-            "bf16 product of the codes": lambda left, right: left.bfloat16() @ right.bfloat16().t(),
-        } if run.tiny else {"int8 product": lambda left, right: int8(left, right, inputs, one)},
-        lambda left, right: left.double() @ right.double().t(),
-        codes, **common, **what,
-    )  # fmt: skip
+        subjects, lambda left, right: left.double() @ right.double().t(), codes, **common, **what
+    )
     if run.on_gpu and not run.tiny:
         size = torch.ones((), device=run.device)
         eight = partial(torch._scaled_mm, scale_a=size, scale_b=size, out_dtype=torch.bfloat16)

@@ -24,11 +24,13 @@ def drawn(run, shape, seed, dtype=torch.bfloat16):
     generator = torch.Generator(run.device).manual_seed(seed)
     options = {"device": run.device, "generator": generator}
     x = torch.randn(tokens, inputs, **options)
-    if inputs == 1:  # a norm over one element leaves dx something only where its epsilon counts
-        x *= EPSILON**0.5
     weight = torch.randn(outputs, inputs, **options) * 0.02
     norm = torch.rand(inputs, **options) + 0.5
     upstream = torch.randn(tokens, outputs, **options)
+    # a norm over one element leaves dx something only where its epsilon counts, and the norm's gradient
+    # is one sum: where its terms cancel, nothing but their rounding is left
+    if inputs == 1:
+        x, weight, upstream = x.abs() * EPSILON**0.5, weight.abs(), upstream.abs()
     return tuple(each.to(dtype) for each in (x, weight, norm, upstream))
 
 

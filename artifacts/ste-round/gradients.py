@@ -50,7 +50,7 @@ def drawn(distribution, count, source, device):
     return {
         "uniform": lambda: even,
         "normal": lambda: torch.randn(count, generator=source, device=device),
-        "laplace": lambda: -even.sign() * torch.log1p(-even.abs()),
+        "laplace": lambda: -even.sign() * torch.log1p(-even.abs().clamp(max=1 - 2**-24)),
         "two-sized": lambda: (
             even.sign()
             * torch.where(torch.rand(count, generator=source, device=device) < 0.1, 4.0, 1.0)
