@@ -1,0 +1,162 @@
+"""The host's side: kernels are compiled once a machine, kept as object files, and called with
+torch's tensors.
+
+An object file holds the machine code and a function that takes tensors as they are and starts the
+kernel on torch's current stream; loading one takes milliseconds, compiling one seconds. CuTe DSL
+is imported where it is used, so that whatever needs it can say that it is not here.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+import torch
+from plan import Plan, check_plan, plan_for
+from shared.dsa import CKV, HEADS, KPE, LOG2_E, check
+from torch import Tensor
+
+FOLDER = Path(__file__).parent
+PACKAGE, FUNCTION = "nvidia-cutlass-dsl-libs-base", "start"
+NEEDED = ("cutlass", "tvm_ffi")
+INSTALL = "pip install -r artifacts/cutedsl-splits/requirements-gpu.txt"
+
+
+def missing() -> str:
+    """Say what is not installed and how to mend it; an empty string where nothing is."""
+    names = [name for name in NEEDED if util.find_spec(name) is None]
+    return f"no module {' and no module '.join(names)}: {INSTALL}" if names else ""
+
+
+def attend(
+    q_nope: Tensor,
+    q_pe: Tensor,
+    ckv_cache: Tensor,
+    kpe_cache: Tensor,
+    sparse_indices: Tensor,
+    sm_scale: float,
+    *,
+    plan: Plan | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return output bf16 [T, 16, 512] and lse fp32 [T, 16]; ValueError for what it cannot take."""
+    check(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale=sm_scale)
+    check_device(q_nope.device)
+    tokens, width = sparse_indices.shape
+    plan = plan or plan_for(tokens)
+    check_plan(plan, width)
+    output = torch.empty_like(q_nope)
+    lse = torch.empty((tokens, HEADS), dtype=torch.float32, device=q_nope.device)
+    parts = (tokens if plan.splits > 1 else 1, plan.splits, HEADS)
+    partial, sums = lse.new_empty((*parts, CKV)), lse.new_empty((*parts[:2], 2, HEADS))
+    counts = lse.view(-1)  # read by one plan alone
+    if plan.lists == "from buffers":
+        # region: buffers
+        counts = (sparse_indices.view(-1) >= 0).float()
+        sparse_indices = sparse_indices.clamp(min=0)
+        # endregion
+    arrivals = torch.empty(tokens, dtype=torch.int32, device=q_nope.device)  # read by some alone
+    if plan.counted:
+        arrivals = _arrivals(tokens, q_nope.device)
+    function(plan, width)(
+        q_nope, q_pe, ckv_cache.view(-1, CKV), kpe_cache.view(-1, KPE), sparse_indices, counts,
+        float(sm_scale * LOG2_E), output, lse, partial, sums, arrivals,
+    )  # fmt: skip
+    return output, lse
+
+
+def copy_rows(table: Tensor, rows: Tensor, *, way: str) -> Tensor:
+    """Return bf16 [n, 512]: the rows of `table` that `rows` lists (int32 [n], whole sixteens),
+    zeros for -1.
+    """
+    check_device(table.device)
+    out = table.new_empty((len(rows), table.shape[1]))
+    function(way)(table, rows, out)
+    return out
+
+
+def check_device(device: torch.device) -> None:
+    """Raise ValueError for a device that the matrix instructions do not run on."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+        raise ValueError(f"the tensors are on {device}: this needs a GPU of compute capability 9.0")
+
+
+@functools.cache
+def function(subject: Plan | str, width: int = 0) -> Any:
+    """Load the function of a plan, or of a way to gather; compile it first where no object file is kept."""
+    from cutlass import cute
+
+    path = kept(subject, width)
+    if not path.exists():
+        build([(subject, width)])
+    module = cute.runtime.load_module(str(path), enable_tvm_ffi=True)
+    return getattr(module, FUNCTION)
+
+
+def code_of(subject: Plan | str, width: int = 0) -> tuple[str, bytes]:
+    """Return the PTX and the machine code of a plan, or of a way to gather."""
+    path = kept(subject, width)
+    if not path.exists():
+        build([(subject, width)])
+    return path.with_suffix(".ptx").read_text("utf-8"), path.with_suffix(".cubin").read_bytes()
+
+
+def kept(subject: Plan | str, width: int = 0) -> Path:
+    """Return where the object file of these sources is kept, for this version of CuTe DSL and this Python."""
+    digest = hashlib.sha256()
+    for path in sorted(FOLDER.glob("*.py")):
+        if path.name != "reproduce.py":
+            digest.update(path.read_bytes())
+    words = [metadata.version(PACKAGE), sys.version, named(subject), str(width)]
+    digest.update("\0".join(words).encode())
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "warplog" / "cutedsl" / f"{digest.hexdigest()}.o"
+
+
+def named(subject: Plan | str) -> str:
+    """Write a plan, or a way, as text that `build.py` reads."""
+    return json.dumps(asdict(subject) if isinstance(subject, Plan) else subject)
+
+
+def build(subjects: Iterable[tuple[Plan | str, int]]) -> None:
+    """Compile side by side, each in a process of its own, what is not kept yet. Raises RuntimeError."""
+    wanted = [each for each in dict.fromkeys(subjects) if not kept(*each).exists()]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for ended in pool.map(_start, wanted):
+            if ended.returncode:
+                raise RuntimeError(f"build.py: {ended.stderr[-2000:]}")
+
+
+def _start(subject: tuple[Plan | str, int]) -> subprocess.CompletedProcess:
+    words = [named(subject[0]), str(subject[1]), str(kept(*subject))]
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "CUTE_DSL_ARCH": "sm_90a",
+    }
+    command = [sys.executable, str(FOLDER / "build.py"), *words]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
+
+
+_COUNTERS: dict[tuple[torch.device, int, int], Tensor] = {}
+
+
+def _arrivals(tokens: int, device: torch.device) -> Tensor:
+    """Return counters at zero, int32 [T]: each stream has its own, and a launch leaves them at zero.
+
+    Those of a CUDA graph are the graph's, and its first node sets them to zero.
+    """
+    options = {"dtype": torch.int32, "device": device}
+    if torch.cuda.is_current_stream_capturing():
+        return torch.zeros(tokens, **options)
+    key = (device, torch.cuda.current_stream(device).cuda_stream, tokens)
+    if key not in _COUNTERS:
+        _COUNTERS[key] = torch.zeros(tokens, **options)
+    return _COUNTERS[key]
