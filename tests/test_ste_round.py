@@ -201,15 +201,17 @@ def on_a_gpu(artifact, monkeypatch, graph):
     """Return a trainer that takes its CPU for a GPU, with `graph` in place of a capture."""
     from contextlib import nullcontext
 
-    stream = SimpleNamespace(wait_stream=lambda _: None)
-    stands_in = {"Stream": lambda: stream, "current_stream": lambda: stream, "graph": graph,
+    own, main = (SimpleNamespace(waited_for=[]) for _ in range(2))
+    for stream in (own, main):
+        stream.wait_stream = stream.waited_for.append
+    stands_in = {"Stream": lambda: own, "current_stream": lambda: main, "graph": graph,
                  "stream": lambda _: nullcontext(), "CUDAGraph": Replayed}  # fmt: skip
     for name, value in stands_in.items():
         monkeypatch.setattr(torch.cuda, name, value)
     shape = artifact.training.TINY
     model = artifact.model.initial(artifact.bitnet_variants.FUNCTIONS, shape, 3, CPU)
     trainer = artifact.model.Trainer(model, artifact.text.corpus(18).view(2, -1))
-    trainer.on_gpu, trainer.side = True, stream
+    trainer.on_gpu, trainer.side, trainer.main = True, own, main
     trainer.worked = 0
 
     def work():
@@ -234,16 +236,25 @@ def test_a_captured_step_is_replayed_once_for_each_batch_after_the_eager_ones(
 ):
     from contextlib import nullcontext
 
-    trainer = on_a_gpu(artifact, monkeypatch, lambda _: nullcontext())
+    captured_on = []
+
+    def graph(_, stream):
+        captured_on.append(stream)
+        return nullcontext()
+
+    trainer = on_a_gpu(artifact, monkeypatch, graph)
     for _ in range(8):
         trainer.step(artifact.text.corpus(18).view(2, -1))
     assert trainer.replayed
+    assert captured_on == [trainer.side], (
+        "cuBLAS shares what it works in among graphs of one stream"
+    )
     assert trainer.worked == artifact.model.EAGER_STEPS + 1, "and once to capture it"
     assert trainer.graph.replays == 8 - artifact.model.EAGER_STEPS
 
 
 def test_where_a_capture_fails_every_step_is_eager(artifact, monkeypatch, capsys):
-    def graph(_):
+    def graph(_, **__):
         raise RuntimeError("operation not permitted when stream is capturing")
 
     trainer = on_a_gpu(artifact, monkeypatch, graph)
@@ -252,6 +263,31 @@ def test_where_a_capture_fails_every_step_is_eager(artifact, monkeypatch, capsys
     assert not trainer.replayed
     assert trainer.worked == 8
     assert "cannot be captured" in capsys.readouterr().out
+
+
+def test_a_step_waits_for_what_was_done_before_it_and_only_join_waits_for_the_step(
+    artifact, monkeypatch
+):
+    trainer = on_a_gpu(artifact, monkeypatch, None)
+    trainer.step(artifact.text.corpus(18).view(2, -1))
+    assert trainer.side.waited_for == [trainer.main]
+    assert trainer.main.waited_for == [], "or no two trainers would work at the same time"
+    trainer.join()
+    assert trainer.main.waited_for == [trainer.side]
+
+
+def test_models_side_by_side_learn_what_each_learns_alone(artifact):
+    training, shape = artifact.training, artifact.training.TINY
+    batches, kept = training.letters(Counted(), shape)
+    names = ("functions", "round only")
+
+    def trained(names):
+        models = {
+            name: artifact.model.initial(training.RULES[name], shape, 3, CPU) for name in names
+        }
+        return training.learn(Counted(), models, batches, kept)
+
+    assert trained(names) == {name: trained([name])[name] for name in names}
 
 
 def test_a_gradient_by_another_rule_leaves_the_model_as_it_was(artifact):
@@ -311,7 +347,8 @@ def test_with_momentum_a_step_is_as_small_as_its_gradient(artifact, monkeypatch)
     model = torch.nn.Linear(2, 2)
     assert type(used(model, "classification with momentum")) is torch.optim.SGD
     assert type(used(model, "classification")) is torch.optim.Adam
-    losses = {"functions": [1.0], "round only": [2.0], "round only, scales detached": [3.0]}
+    losses = {"functions": [1.0], "naive": [1.1], "round only": [2.0],
+              "round only, scales detached": [3.0]}  # fmt: skip
     names = {id(way): name for name, way in artifact.training.RULES.items()}
     monkeypatch.setattr(artifact.training, "EPOCHS", 1)
     monkeypatch.setattr(artifact.training, "toy", lambda way, *_: losses[names[id(way)]])
@@ -319,6 +356,8 @@ def test_with_momentum_a_step_is_as_small_as_its_gradient(artifact, monkeypatch)
     artifact.training.without_adam(run)
     task = "classification with momentum"
     assert run.of("detached_ratio", "round only, scales detached", task=task) == 1.5
+    assert run.of("loss_ratio", "round only", task=task, epochs=1) == 2
+    assert run.of("loss_ratio", "naive", task=task, epochs=1) == pytest.approx(1.1)
 
 
 def test_what_a_breaker_prints_is_kept_from_the_log(artifact, monkeypatch, capsys):
@@ -338,6 +377,32 @@ def test_one_thread_is_timed_apart_and_the_number_of_threads_is_as_before(artifa
     script.on_one_thread(run, 8, 16, 8)
     assert seen == [("cpu on one thread", 1)]
     assert torch.get_num_threads() == threads == run.of("threads", "cpu")
+
+
+def test_kernels_are_counted_between_those_that_only_wait(artifact, monkeypatch):
+    """One look of the profiler sees all calls; a kernel of a name of its own stands before each."""
+    script, seen = artifact.reproduce, []
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda _: seen.append("wait"), raising=False)
+    monkeypatch.setattr(script, "forward", lambda way, _: seen.extend(["kernel"] * way))
+    monkeypatch.setattr(script, "step", lambda way, _: seen.extend(["kernel"] * 3 * way))
+    run = Counted()
+
+    def launches(call):
+        call()
+        return [SimpleNamespace(name=name) for name in seen]
+
+    run.launches = launches
+    script.count_launches(run, {"a": 9, "a, compiled": 2, "b, compiled": 0}, ())
+    found = {(subject, dict(where)["part"]): n for (_, subject, where), n in run.found.items()}
+    assert found == {("a, compiled", "forward"): 2, ("a, compiled", "step"): 6,
+                     ("b, compiled", "forward"): 0, ("b, compiled", "step"): 0}  # fmt: skip
+
+
+def test_one_thread_is_for_what_is_within_and_all_are_back_afterwards(artifact):
+    threads = torch.get_num_threads()
+    with artifact.training.one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == threads
 
 
 def test_beside_a_time_on_the_cpu_stands_the_number_of_its_operations(artifact):

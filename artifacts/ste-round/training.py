@@ -1,10 +1,12 @@
 """Does the clipped gradient train better? Two toy tasks on the CPU and a language model, paired by seed.
 
 Each process has its own seed, and in it every way starts from the same weights and sees the same batches
-in the same order: the runs of a record are pairs.
+in the same order: a run of a record is one pair.
 """
 
 # ruff: noqa: N812 - F is torch's custom
+from contextlib import contextmanager
+
 import torch
 import torch.nn.functional as F
 from gradients import cosine
@@ -33,39 +35,60 @@ FULL = Shape(width=128, heads=4, layers=2, context=64, batch=32, steps=400)
 TINY = Shape(width=16, heads=2, layers=1, context=8, batch=2, steps=4)
 LETTERS_LEARNT, LETTERS_KEPT = 400_000, 50_000
 EPOCHS, BATCHES, BATCH, WIDTH, HIDDEN, CLASSES = 50, 4, 64, 16, 64, 4
-EVERY = 40
+EVERY = 80
 HALVES = {
     "round only, weight's scale detached": Way(NORMED.norm, ROUND.activation, DETACHED.weight),
     "round only, activation's factor detached": Way(NORMED.norm, DETACHED.activation, ROUND.weight),
 }
 """Which of the two scales' gradients it is that matters."""
+LEARNERS = {"linear, normed": NORMED, **RULES, **HALVES}
+
+
+@contextmanager
+def one_thread():
+    """Within it the CPU works with one thread: nets so small have nothing to share out."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def toys(run):
     """Train small nets on two tasks, and compare each rule with the identity's along the curve."""
     for task in ("regression", "classification"):
-        base = toy(FUNCTIONS, task, run.seed)
-        record_curve(run, "functions", base, task)
-        last = {}
-        for name in list(RULES)[1:]:
-            losses = toy(RULES[name], task, run.seed)
-            last[name] = losses[-1]
-            record_curve(run, name, losses, task)
-            apart = [abs(one - two) / two for one, two in zip(losses, base, strict=True)]
-            where = {"task": task, "epochs": EPOCHS}
-            run.count("along_curve", max(apart), unit="fraction", subject=name, **where)
-            run.count("at_end", apart[-1], unit="fraction", subject=name, **where)
-            run.count("loss_ratio", losses[-1] / base[-1], unit="ratio", subject=name, **where)
+        losses = {name: toy(way, task, run.seed) for name, way in RULES.items()}
+        last = {name: found[-1] for name, found in losses.items()}
+        where = {"task": task, "epochs": EPOCHS}
+        for name, found in losses.items():
+            record_curve(run, name, found, task)
+            if name != "functions":
+                pairs = zip(found, losses["functions"], strict=True)
+                apart = [abs(one - two) / two for one, two in pairs]
+                run.count("along_curve", max(apart), unit="fraction", subject=name, **where)
+                run.count("at_end", apart[-1], unit="fraction", subject=name, **where)
+        record_ratios(run, last, **where)
         scales_worth(run, last, task)
 
 
 def without_adam(run):
     """Train on the classification with plain momentum, in which a small gradient makes a small step."""
     task = "classification with momentum"
-    losses = {name: toy(way, task, run.seed) for name, way in RULES.items() if name != "naive"}
+    losses = {name: toy(way, task, run.seed) for name, way in RULES.items()}
+    last = {name: found[-1] for name, found in losses.items()}
     for name, found in losses.items():
         record_curve(run, name, found, task)
-    scales_worth(run, {name: found[-1] for name, found in losses.items()}, task)
+    record_ratios(run, last, task=task, epochs=EPOCHS)
+    scales_worth(run, last, task)
+
+
+def record_ratios(run, last, **where):
+    """Record the last losses over that of the identity."""
+    for name, loss in last.items():
+        if name != "functions":
+            ratio = loss / last["functions"]
+            run.count("loss_ratio", ratio, unit="ratio", subject=name, **where)
 
 
 def scales_worth(run, losses, task):
@@ -124,42 +147,48 @@ def record_curve(run, name, losses, task):
 def language(run):
     """Train the language model by each rule and in full precision, and compare on letters kept aside."""
     shape = TINY if run.tiny else FULL
-    text = corpus(LETTERS_LEARNT + LETTERS_KEPT)
-    source = torch.Generator().manual_seed(run.seed)
-    batches = windows(text[:LETTERS_LEARNT], shape, shape.steps, source).to(run.device)
-    kept = windows(text[LETTERS_LEARNT:], shape, 16, torch.Generator().manual_seed(0))
-    kept = kept.flatten(0, 1).to(run.device)
-    losses = {}
-    for name, way in {"linear, normed": NORMED, **RULES, **HALVES}.items():
-        model = initial(way, shape, run.seed, run.device)
-        losses[name] = learn(run, name, model, batches, kept)
-        if name in RULES:
-            describe(run, name, model, kept, shape)
+    batches, kept = letters(run, shape)
+    models = {name: initial(way, shape, run.seed, run.device) for name, way in LEARNERS.items()}
+    losses = learn(run, models, batches, kept)
+    for name in RULES:
+        describe(run, name, models[name], kept, shape)
+    record_ratios(run, losses, task="language", steps=shape.steps)
     scales_worth(run, losses, "language")
-    for name, loss in losses.items():
-        if name != "functions":
-            ratio = loss / losses["functions"]
-            run.count(
-                "loss_ratio", ratio, unit="ratio", subject=name, task="language", steps=shape.steps
-            )
 
 
 # endregion
 
 
-def learn(run, name, model, batches, kept):
-    """Train on batches; record the loss on what is kept aside, and return the last."""
-    trainer = Trainer(model, batches[0])
+def letters(run, shape):
+    """Return the batches to learn, which the seed chooses, and the windows kept aside, always the same."""
+    text = corpus(LETTERS_LEARNT + LETTERS_KEPT)
+    source = torch.Generator().manual_seed(run.seed)
+    batches = windows(text[:LETTERS_LEARNT], shape, shape.steps, source)
+    kept = windows(text[LETTERS_LEARNT:], shape, 16, torch.Generator().manual_seed(0))
+    return batches.to(run.device), kept.flatten(0, 1).to(run.device)
+
+
+def learn(run, models, batches, kept):
+    """Train all models on the same batches, side by side, and return their last losses by name."""
+    trainers = {name: Trainer(model, batches[0]) for name, model in models.items()}
     for number, window in enumerate(batches):
         if number % EVERY == 0:
-            run.count(
-                "loss", held_out(model, kept), unit="", subject=name, step=number, task="language"
-            )
-        trainer.step(window)
-    run.count("replayed", trainer.replayed, unit="", subject=name, task="language")
-    last = held_out(model, kept)
-    run.count("loss", last, unit="", subject=name, step=len(batches), task="language")
-    return last
+            record_losses(run, trainers, kept, number)
+        for trainer in trainers.values():
+            trainer.step(window)
+    for name, trainer in trainers.items():
+        run.count("replayed", trainer.replayed, unit="", subject=name, task="language")
+    return record_losses(run, trainers, kept, len(batches))
+
+
+def record_losses(run, trainers, kept, step):
+    """Record the loss of each model on what is kept aside, and return them by name."""
+    found = {}
+    for name, trainer in trainers.items():
+        trainer.join()
+        found[name] = held_out(trainer.model, kept)
+        run.count("loss", found[name], unit="", subject=name, step=step, task="language")
+    return found
 
 
 @torch.no_grad()
