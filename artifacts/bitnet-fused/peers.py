@@ -89,7 +89,8 @@ def torchao_or_none() -> Any:
         return None
     tuner = getattr(int8_mm, "_scaled_int8_mm_kernel", None)
     if tuner is not None:
-        tuner.configs = [each for each in tuner.configs if _tile(each) in TORCHAO_TILES]
+        large = {_tile(each): each for each in tuner.configs if _tile(each) in TORCHAO_TILES}
+        tuner.configs = list(large.values())  # its list has some twice
         tuner.cache_results = True
     return quantized_training
 
@@ -147,7 +148,7 @@ def assembled(kind: Callable[..., nn.Module], weight: Tensor, norm: Tensor) -> n
 
 
 class Called:
-    """A layer's forward pass or training step on (x, weight, norm, upstream), replayed on a GPU.
+    """A layer's forward pass or training step on (x, weight, norm, upstream, …), replayed on a GPU.
 
     The first call on an address warms up, compiles where `compiled`, and captures a CUDA graph; later
     calls replay it. So no subject's launch gaps are in its time, eager or not.
@@ -179,7 +180,7 @@ class Called:
         return self.plain
 
     def _prepare(self, inputs: tuple[Tensor, ...]) -> None:
-        x, weight, norm, upstream = (each.detach() for each in inputs)
+        x, weight, norm, upstream = (each.detach() for each in inputs[:4])
         layer = self._make(weight, norm)
         call = torch.compile(layer, dynamic=False, fullgraph=True) if self._compiled else layer
         x.requires_grad_()

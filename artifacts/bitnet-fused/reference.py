@@ -26,6 +26,13 @@ def activation_codes(x: Tensor, norm: Tensor) -> tuple[Tensor, Tensor]:
     return codes.double(), most.double() / 127
 
 
+def row_scales(x: Tensor, norm: Tensor) -> tuple[Tensor, Tensor]:
+    """Return of each row the largest of its normalised values and 1 / rms, float64 [T]."""
+    x = x.double()
+    root = (x.square().mean(-1) + EPSILON).rsqrt()
+    return (x * root[:, None] * norm.double()).abs().amax(-1).clamp(min=EPSILON), root
+
+
 def weight_codes(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return ternary codes float64 [N, K] and their scale float64."""
     scale = weight.double().abs().mean().float().clamp(min=EPSILON)
@@ -68,11 +75,6 @@ def plain_step(x: Tensor, weight: Tensor, norm: Tensor, upstream: Tensor) -> tup
     n, given = normalised(x, norm), upstream.double()
     through = given @ weight.double()
     return n @ weight.double().T, *norm_gradients(through, x, norm), given.T @ n
-
-
-def plain_forward(x: Tensor, weight: Tensor, norm: Tensor) -> Tensor:
-    """Return y of the same layer without quantisers, in float64."""
-    return normalised(x, norm) @ weight.double().T
 
 
 def round_only_step(
