@@ -87,6 +87,17 @@ def test_a_path_of_the_repository_is_a_path_of_the_site(lab):
     assert f'href="../{record}"' in text
 
 
+def test_what_artifacts_share_is_published_where_a_source_block_leads(lab):
+    shared = lab.root / "artifacts/shared/rows.py"
+    shared.parent.mkdir(exist_ok=True)
+    shared.write_text("ROWS = 4\n", encoding="utf-8")
+    lab.entry(body=BODY + "\n```source\nfile: ../shared/rows.py\n```\n")
+    site = built(lab)
+    text = (site / "entries/one-sum.html").read_text(encoding="utf-8")
+    assert 'href="../artifacts/shared/rows.py"' in text
+    assert (site / "artifacts/shared/rows.py").is_file()
+
+
 def test_the_schema_of_records_is_published(lab):
     schema = json.loads((built(lab) / "record.schema.json").read_text(encoding="utf-8"))
     assert "Measurement" in schema["$defs"]

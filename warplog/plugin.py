@@ -69,7 +69,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
 
     def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
         """Add a page for each entry, the pages and files made from all of them, the files of each
-        artifact, the records and their schema.
+        artifact and those that they share, the records and their schema.
         """
         try:
             repository = Repository.find(Path(config.config_file_path).parent)
@@ -81,7 +81,7 @@ class WarplogPlugin(BasePlugin):  # type: ignore[misc]  # mypy does not read MkD
         self.crew = Crew(shop, kept, url, _site(config), fonts(Path(config.docs_dir)))
         self.crew.start()
         faults = self.desk.read()
-        for artifact in self.desk.artifacts:
+        for artifact in [*self.desk.artifacts, *repository.shared()]:
             try:
                 add_files(files, artifact, repository.root, config)
             except Fault as fault:

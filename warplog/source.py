@@ -70,6 +70,11 @@ class Repository:
         scripts = sorted((self.root / "artifacts").glob("*/reproduce.py"))
         return [Artifact(script.parent.name, script.parent) for script in scripts]
 
+    def shared(self) -> list["Artifact"]:
+        """Return the modules that artifacts share, as an artifact without a script; none without any."""
+        folder = self.root / "artifacts" / "shared"
+        return [Artifact("shared", folder)] if folder.is_dir() else []
+
 
 @dataclass(frozen=True)
 class Artifact:
