@@ -90,7 +90,7 @@ def test_a_version_that_is_not_installed_is_recorded_and_is_no_crash(
 
 
 def test_the_older_version_is_told_to_its_process_alone(artifact, monkeypatch, tmp_path):
-    older = artifact("older")
+    older = artifact("shared.cutedsl_older")
     monkeypatch.setenv("WARPLOG_CUTEDSL_OLDER", str(tmp_path))
     assert older.environment(None)["WARPLOG_CUTEDSL_FIRST"] == ""
     assert older.environment(tmp_path / "x")["WARPLOG_CUTEDSL_FIRST"] == str(tmp_path / "x")

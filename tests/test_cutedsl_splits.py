@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from importlib import util
-from pathlib import Path
 
 import pytest
 import torch
@@ -147,7 +146,7 @@ def test_without_the_package_the_script_says_so_and_checks_what_needs_none(
 def test_the_older_version_is_looked_for_in_the_folder_that_is_named(
     artifact, monkeypatch, tmp_path
 ):
-    older = artifact("older")
+    older = artifact("shared.cutedsl_older")
     monkeypatch.setenv("WARPLOG_CUTEDSL_OLDER", str(tmp_path))
     assert older.modules() is None
     found = tmp_path / "nvidia_cutlass_dsl" / "python_packages"
@@ -281,17 +280,12 @@ def test_the_older_versions_installer_asks_for_its_own_folder(monkeypatch, tmp_p
         "run",
         lambda words, **_: asked.append(words) or subprocess.CompletedProcess(words, 0),
     )
-    source = Path(FOLDER / "older.py").read_text("utf-8")
+    source = (ARTIFACTS / "shared" / "cutedsl_older.py").read_text("utf-8")
     with pytest.raises(SystemExit, match="0"):
-        exec(compile(source, "older.py", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own file
+        exec(compile(source, "cutedsl_older.py", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own file
     assert asked[0][0] == sys.executable
     assert asked[0][-3] == str(tmp_path)
     assert all("==4.4.2" in word for word in asked[0][-2:])
-
-
-def test_both_artifacts_look_for_the_older_version_in_the_same_way():
-    mine, other = (ARTIFACTS / slug / "older.py" for slug in ("cutedsl-splits", "cutedsl-launch"))
-    assert mine.read_bytes() == other.read_bytes()
 
 
 def test_the_definition_is_that_of_the_shared_problem(artifact):

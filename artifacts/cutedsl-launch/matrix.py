@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-import older
+from shared import cutedsl_older as older
 
 CELL = Path(__file__).parent / "cell.py"
 SECONDS, AT_ONCE = 120, 10

@@ -8,10 +8,10 @@ from functools import partial
 
 import kernel
 import matrix
-import older
 import torch
 from kernel import LAST, batched, reduce_parts
 from reference import weighed
+from shared import cutedsl_older as older
 
 NAMES = {
     1: "1 block a token",

@@ -5,10 +5,10 @@ rule for the swizzle, tried on the host.
 from functools import partial
 
 import kernel
-import older
 import torch
 from kernel import copy_rows
 from reference import listed_rows
+from shared import cutedsl_older as older
 
 PLAIN = ("vector copy", "bulk copy")  # these leave rows as they are, not swizzled
 WIDE = 16  # bytes, the most that a thread can load at once

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import kernel
-import older
 import torch
 from gathers import gathers, units
 from kernel import attend
@@ -16,6 +15,7 @@ from plan import plan_for
 from reference import attention
 from rival.kernel import decode
 from rival.peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
+from shared import cutedsl_older as older
 from shared.dsa import WIDTH, wrong_elements
 from shared.dsa_lists import CONTEST
 from shared.splitk import Plan as StudyPlan

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import kernel
-import older
+from shared import cutedsl_older as older
 
 _LOAD = re.compile(
     r"ld\.global(?:\.nc|\.L\w+(?:::\w+)*|\.relaxed|\.gpu)*(\.v[24])?\.(?:b|u)(\d+)\s"

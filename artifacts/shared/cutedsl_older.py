@@ -1,6 +1,6 @@
 """The version of CuTe DSL of March 2026, beside today's: in a folder of its own, for processes of their own.
 
-`python older.py` installs it there. `WARPLOG_CUTEDSL_OLDER` names another folder.
+`python cutedsl_older.py` installs it there. `WARPLOG_CUTEDSL_OLDER` names another folder.
 """
 
 import os
