@@ -290,3 +290,18 @@ def test_the_older_versions_installer_asks_for_its_own_folder(monkeypatch, tmp_p
 
 def test_the_definition_is_that_of_the_shared_problem(artifact):
     assert artifact("reference").attention is importlib.import_module("shared.dsa").reference
+
+
+def test_counters_are_a_streams_own_and_a_graphs_own(artifact, monkeypatch):
+    counters = artifact("shared.counters").counters
+    held = {"stream": 7, "capturing": False}
+    stream = type("Stream", (), {"cuda_stream": property(lambda _: held["stream"])})()
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: held["capturing"])
+    first = counters(5, torch.device("cpu"))
+    assert counters(5, torch.device("cpu")) is first
+    held["stream"] = 8
+    assert counters(5, torch.device("cpu")) is not first
+    held.update(stream=7, capturing=True)
+    assert counters(5, torch.device("cpu")) is not first
+    assert not first.any()

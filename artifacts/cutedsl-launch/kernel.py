@@ -5,6 +5,7 @@ from importlib import util
 from typing import Any
 
 import torch
+from shared.counters import counters
 from torch import Tensor
 
 HEADS, COLUMNS = 16, 512
@@ -31,7 +32,7 @@ def reduce_parts(given: Tensor, given_sums: Tensor, *, weighers: int) -> Tensor:
     parts, sums = torch.empty_like(given), torch.empty_like(given_sums)
     arrivals = torch.empty(tokens, dtype=torch.int32, device=given.device)  # read by one way alone
     if weighers == LAST:
-        arrivals = _arrivals(tokens, given.device)
+        arrivals = counters(tokens, given.device)
     function(splits, weighers)(given, given_sums, parts, sums, output, arrivals)
     return output
 
@@ -70,23 +71,6 @@ def function(splits: int, weighers: int, options: str = "--enable-tvm-ffi") -> A
         tensor(BFloat16, tokens, HEADS, COLUMNS), tensor(Int32, tokens), splits, weighers,
         make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options), options=options,
     )  # fmt: skip
-
-
-_COUNTERS: dict[tuple[torch.device, int, int], Tensor] = {}
-
-
-def _arrivals(tokens: int, device: torch.device) -> Tensor:
-    """Return counters at zero, int32 [T]: each stream has its own, and a launch leaves them at zero.
-
-    Those of a CUDA graph are the graph's, and its first node sets them to zero.
-    """
-    options = {"dtype": torch.int32, "device": device}
-    if torch.cuda.is_current_stream_capturing():
-        return torch.zeros(tokens, **options)
-    key = (device, torch.cuda.current_stream(device).cuda_stream, tokens)
-    if key not in _COUNTERS:
-        _COUNTERS[key] = torch.zeros(tokens, **options)
-    return _COUNTERS[key]
 
 
 def batched(given: Tensor, given_sums: Tensor) -> Tensor:

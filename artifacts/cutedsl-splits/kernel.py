@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from plan import Plan, check_plan, plan_for
+from shared.counters import counters
 from shared.dsa import CKV, HEADS, KPE, LOG2_E, check
 from torch import Tensor
 
@@ -64,7 +65,7 @@ def attend(
         # endregion
     arrivals = torch.empty(tokens, dtype=torch.int32, device=q_nope.device)  # read by some alone
     if plan.counted:
-        arrivals = _arrivals(tokens, q_nope.device)
+        arrivals = counters(tokens, q_nope.device)
     function(plan, width)(
         q_nope, q_pe, ckv_cache.view(-1, CKV), kpe_cache.view(-1, KPE), sparse_indices, counts,
         float(sm_scale * LOG2_E), output, lse, partial, sums, arrivals,
@@ -143,20 +144,3 @@ def _start(subject: tuple[Plan | str, int]) -> subprocess.CompletedProcess:
     }
     command = [sys.executable, str(FOLDER / "build.py"), *words]
     return subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
-
-
-_COUNTERS: dict[tuple[torch.device, int, int], Tensor] = {}
-
-
-def _arrivals(tokens: int, device: torch.device) -> Tensor:
-    """Return counters at zero, int32 [T]: each stream has its own, and a launch leaves them at zero.
-
-    Those of a CUDA graph are the graph's, and its first node sets them to zero.
-    """
-    options = {"dtype": torch.int32, "device": device}
-    if torch.cuda.is_current_stream_capturing():
-        return torch.zeros(tokens, **options)
-    key = (device, torch.cuda.current_stream(device).cuda_stream, tokens)
-    if key not in _COUNTERS:
-        _COUNTERS[key] = torch.zeros(tokens, **options)
-    return _COUNTERS[key]
