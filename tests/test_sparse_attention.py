@@ -4,6 +4,7 @@ import importlib
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -114,6 +115,13 @@ def test_every_number_of_tokens_has_a_plan_that_divides_the_list(artifact):
         assert plan.splits % plan.cluster == 0
         assert plan.cluster <= 16
         assert plan.groups == 1 or plan.cluster > 1
+
+
+def test_lengths_may_be_a_tensor(artifact):
+    kernel = artifact("kernel")
+    ragged = torch.tensor([2048] + [1] * 63, dtype=torch.int16)
+    assert kernel.plan_for(64, ragged) == kernel.QUEUED
+    assert kernel.plan_for(8, ragged[:8]) == kernel.plan_for(8)
 
 
 def test_lists_without_a_row_have_a_plan(artifact):
@@ -252,37 +260,65 @@ def test_a_row_sum_wraps_as_32_bits_do_and_padding_gives_none(artifact):
     assert found.tolist() == [[wrapped, 0, (288 * ones + 2**31) % 2**32 - 2**31]]
 
 
-class FailedLaunchError(Exception):
-    """Stands for a launch that was refused."""
-
-
-def test_launches_of_a_stream_take_turns_and_one_that_fails_takes_none(artifact, monkeypatch):
+@pytest.fixture
+def lend(artifact, monkeypatch):
+    """Lend states on a stream of a CPU, which `lend.stream` names."""
     kernel = artifact("kernel")
-    stream = type("Stream", (), {"cuda_stream": 7})
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    held = SimpleNamespace(stream=7, capturing=False, kernel=kernel)
+    of_now = lambda _: SimpleNamespace(cuda_stream=held.stream)  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "current_stream", of_now)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: held.capturing)
     monkeypatch.setattr(kernel, "_STATES", {})
-    device = torch.device("cpu")
+    monkeypatch.setattr(kernel, "_LOCKS", {})
+    held.state = lambda tokens=17: kernel._state(tokens, torch.device("cpu"))
+    return held
 
-    def used(*, fails=False):
-        with kernel._state(17, device) as states:
-            found.append([state.data_ptr() for state in states])
-            if fails:
-                raise FailedLaunchError
 
+def test_launches_of_a_stream_take_turns(lend):
     found = []
-    used()
-    used()
-    with pytest.raises(FailedLaunchError):
-        used(fails=True)
-    used()
+    for _ in range(3):
+        with lend.state() as states:
+            found.append([state.data_ptr() for state in states])
     first, second = found[0]
-    assert found == [[first, second], [second, first], [first, second], [first, second]]
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    with kernel._state(17, device) as (state, next_state):
+    assert found == [[first, second], [second, first], [first, second]]
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, KeyboardInterrupt])
+def test_what_was_raised_may_have_come_after_the_launch(lend, raised):
+    """An interrupt is raised once the driver has returned: the next launch needs another state."""
+
+    def interrupted():
+        with lend.state() as (state, _):
+            state.fill_(1)
+            raise raised
+
+    with pytest.raises(raised):
+        interrupted()
+    with lend.state() as states:
+        assert not any(state.any() for state in states)
+
+
+def test_a_graph_has_a_state_of_its_own(lend):
+    lend.capturing = True
+    with lend.state() as (state, next_state):
         assert next_state is None
         assert state.shape == (18, 4)
         assert not state.any()
+    assert not lend.kernel._STATES
+
+
+def test_a_launch_on_another_stream_does_not_wait(lend):
+    with lend.state():
+        lend.stream = 8
+        with lend.state():
+            pass
+
+
+def test_states_of_long_ago_are_given_back(lend):
+    for tokens in range(1, 200):
+        with lend.state(tokens):
+            pass
+    assert [key[2] for key in lend.kernel._STATES] == list(range(200 - lend.kernel.KEPT, 200))
 
 
 class TinyRun:

@@ -292,6 +292,6 @@ __device__ inline float2 sums_of(const Shared &shared, u32 head) {
 }
 
 __device__ inline void store_lse(float *lse, float2 sums) {
-    *lse = sums.y > 0.f ? sums.x + __log2f(sums.y) : NOTHING;
+    *lse = sums.y == 0.f ? NOTHING : sums.x + __log2f(sums.y);  // not finite where a logit was not
 }
 

@@ -167,8 +167,9 @@ RAGGED_TOKENS, RAGGED_LONGEST = 24, 1.25  # the longest list over the mean
 
 def plan_for(tokens: int, lengths: Sequence[int] | None = None) -> Plan:
     """Choose a plan for an H200, for lists of these `lengths`, or of one length where they are not known."""
-    if lengths and tokens >= RAGGED_TOKENS:
-        longest, mean = max(lengths), sum(lengths) / tokens
+    if lengths is not None and tokens >= RAGGED_TOKENS:
+        rows = [int(length) for length in lengths]
+        longest, mean = max(rows), sum(rows) / tokens
         if longest > RAGGED_LONGEST * mean:
             return QUEUED
     return next((plan for most, plan in PLANS if tokens <= most), QUEUED)
@@ -202,6 +203,7 @@ def decode(
 ) -> tuple[Tensor, Tensor]:
     """Return output bf16 [T, 16, 512] and lse fp32 [T, 16], written into the caller's if given.
 
+    Logits must be finite: one that is not makes its token's output and lse NaN.
     `lengths` are the rows of each list, if the host knows them: many lists of different lengths are then
     shared out (see `plan_for`). Wrong ones cost time and nothing else.
     `debug` also checks that every index is a row of the cache or -1, which waits for the GPU; `trace`
@@ -305,7 +307,8 @@ def _arrivals(count: int, device: torch.device) -> Tensor:
 
 
 _STATES: dict[tuple[torch.device, int, int], list[Tensor]] = {}
-_IN_TURNS = threading.Lock()
+_LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}
+KEPT = 64  # states: of so many streams and numbers of tokens
 
 
 @contextlib.contextmanager
@@ -313,19 +316,23 @@ def _state(tokens: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor |
     """Lend what the blocks of a launch know of each other's work, all zero, int32 [tokens + 1, 4], and
     that of the stream's next launch, which this one sets to zero: they take turns.
 
-    A launch that fails has used none. That of a CUDA graph is the graph's, as for `_arrivals`.
+    Whatever is raised meanwhile may have come after the launch, so both are then made anew: an
+    interrupt is raised when the driver has returned. Those of a CUDA graph are the graph's, as for
+    `_arrivals`. A launch may wait for room in its stream's queue, and launches on other streams do not
+    wait with it.
     """
     options = {"size": (tokens + 1, 4), "dtype": torch.int32, "device": device}
     if torch.cuda.is_current_stream_capturing():
         yield torch.zeros(**options), None
         return
-    key = (device, torch.cuda.current_stream(device).cuda_stream, tokens)
-    with _IN_TURNS:
-        if key not in _STATES:
-            _STATES[key] = [torch.zeros(**options), torch.zeros(**options)]
-        states = _STATES[key]
+    stream = (device, torch.cuda.current_stream(device).cuda_stream)
+    key = (*stream, tokens)
+    with _LOCKS.setdefault(stream, threading.Lock()):
+        states = _STATES.pop(key, None) or [torch.zeros(**options), torch.zeros(**options)]
         yield states[0], states[1]
-        states.reverse()
+        _STATES[key] = states[::-1]
+        for oldest in list(_STATES)[:-KEPT]:
+            _STATES.pop(oldest, None)
 
 
 def check_gather(ckv_cache: Tensor, kpe_cache: Tensor, sparse_indices: Tensor) -> None:

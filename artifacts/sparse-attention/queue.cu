@@ -15,8 +15,9 @@
 // whoever takes the last answers, and a number of tiles of 0 says that no block has read the list yet.
 //
 // No block waits for another: warps wait for warps of their own block only, a thief that finds nothing goes on or ends, and
-// one that finds lists which nobody has read yet looks again LOOKS times at most, at the beginning and later. So it does not matter whether all blocks
-// run at once. Which block takes which tile differs from call to call, and with it the order of sums: so do the last bits.
+// one that finds lists which nobody has read yet looks again, LOOKS times at the beginning and LOOKS times after it at most.
+// So it does not matter whether all blocks run at once. Which block takes which tile differs from call to call, and with it
+// the order of sums: so do the last bits.
 //
 // Macros: TILE STAGES RESIDENT WIDTH SHARED, LEAST THIEVES LOOKS, and TRACE
 
