@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-FOLDER = Path(__file__).parents[1] / "artifacts" / "sparse-attention"
+FOLDER = Path(__file__).parents[1] / "artifacts" / "shared" / "dsa_decode"
 SOURCE = (FOLDER / "queue.cu").read_text() + (FOLDER / "queue.cuh").read_text()
 WIDTH, TILE, COMPUTING = 2048, 64, 2
 END, STOP, NONE, STOLEN = "end", "stop", None, True

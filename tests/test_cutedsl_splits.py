@@ -12,10 +12,6 @@ import torch
 from borrowed import ARTIFACTS, modules_of
 
 FOLDER = ARTIFACTS / "cutedsl-splits"
-RIVAL = ARTIFACTS / "sparse-attention"
-COPIES = [path for path in (FOLDER / "rival").iterdir() if path.is_file()] + [
-    FOLDER / "workloads.py"
-]
 ABSENT = "CuTe DSL is not installed: pip install -r artifacts/cutedsl-splits/requirements-gpu.txt"
 with_package = pytest.mark.skipif(
     not all(map(util.find_spec, ("cutlass", "tvm_ffi"))), reason=ABSENT
@@ -176,12 +172,6 @@ def test_the_width_of_an_instruction_is_read_off_its_text(artifact, line, width)
     assert artifact("widths").widths(
         "\n".join([*list_of_rows, line, "st.shared.b16 [%r1], %rs1;"])
     ) == [width]
-
-
-def test_what_is_copied_from_sparse_attention_is_what_is_there():
-    """One run times both kernels; copy the file again where the original has changed."""
-    for path in COPIES:
-        assert path.read_bytes() == (RIVAL / path.name).read_bytes(), path.name
 
 
 def test_the_gathers_reference_gives_zeros_for_padding(artifact):

@@ -1,6 +1,5 @@
 """Our sparse attention without a GPU: what is compiled for sm_90a, what is refused, and the peers."""
 
-import importlib
 import re
 import subprocess
 from pathlib import Path
@@ -9,12 +8,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
-from borrowed import modules_of
+from borrowed import ARTIFACTS, modules_of
+from shared import dsa
+from shared.cuda_module import compile_source
+from shared.dsa import wrong_elements
+from shared.dsa_decode import attend, peers, workloads
+from shared.dsa_decode.plan import LONG, QUEUED, RAGGED_TOKENS, Plan, plan_for
 
 from warplog import profile
 
 pytest.importorskip("cuda.bindings")
-FOLDER = Path(__file__).parents[1] / "artifacts" / "sparse-attention"
+FOLDER = ARTIFACTS / "shared" / "dsa_decode"
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 SHARED_OF_A_MULTIPROCESSOR, SHARED_OF_A_BLOCK, TAKEN_BY_THE_SYSTEM = 228 * 1024, 227 * 1024, 1024
 REGISTERS = 65_536
@@ -23,23 +27,21 @@ REGISTERS = 65_536
 @pytest.fixture(scope="module")
 def artifact():
     """The artifact's modules, taken away afterwards: others are called kernel, too."""
-    with modules_of(FOLDER.name) as load:
+    with modules_of("sparse-attention") as load:
         yield load
 
 
 @pytest.fixture(scope="module")
 def plans(artifact):
-    """Every plan that the kernel chooses for some number of tokens, and those of the ladder."""
-    kernel, script = artifact("kernel"), artifact("reproduce")
-    chosen = {plan for _, plan in kernel.PLANS} | {kernel.QUEUED}
-    ladder = {plan for tokens in (1, 8, 64) for plan in script.steps(tokens).values() if plan}
-    return sorted(chosen | ladder, key=str)
+    """Every plan that the kernel chooses for some lists, and those of the ladder."""
+    script = artifact("reproduce")
+    ladder = {step for tokens in (1, 8, 64) for step in script.steps(tokens).values() if step}
+    return sorted({*script.CHECKED} | ladder, key=str)
 
 
 @pytest.fixture(scope="module")
 def cubins(plans):
     """The machine code of each plan."""
-    compile_source = importlib.import_module("shared.cuda_module").compile_source
     return {plan: compile_source(plan.source, **plan.macros) for plan in plans}
 
 
@@ -69,8 +71,8 @@ def test_as_many_blocks_as_a_plan_says_fit_a_multiprocessor(cubins, tmp_path):
         assert plan.resident * plan.threads * registers <= REGISTERS, plan
 
 
-def test_rows_are_copied_16_bytes_a_lane_and_multiplied_on_the_matrix_unit(artifact, cubins):
-    sass = profile.sass(cubins[artifact("kernel").plan_for(64)])
+def test_rows_are_copied_16_bytes_a_lane_and_multiplied_on_the_matrix_unit(cubins):
+    sass = profile.sass(cubins[plan_for(64)])
     assert profile.instructions(sass, "LDGSTS.E.BYPASS.128.ZFILL") + profile.instructions(
         sass, "LDGSTS.E.BYPASS.128"
     )
@@ -78,9 +80,9 @@ def test_rows_are_copied_16_bytes_a_lane_and_multiplied_on_the_matrix_unit(artif
     assert profile.instructions(sass, "HMMA") == 0
 
 
-def test_a_block_asks_for_a_tile_and_does_not_wait_for_the_answer(artifact, cubins):
+def test_a_block_asks_for_a_tile_and_does_not_wait_for_the_answer(cubins):
     """What is done to the answer at once would be waited for at once."""
-    sass = profile.sass(cubins[artifact("kernel").QUEUED])
+    sass = profile.sass(cubins[QUEUED])
     lines = [line for line in sass.splitlines() if re.search(r"/\*[0-9a-f]{4}\*/", line)]
     asked = [at for at, line in enumerate(lines) if "ATOMG" in line]
     assert len(asked) >= 5
@@ -103,41 +105,44 @@ def test_matrix_products_are_not_run_one_by_one(cubins):
             assert waits <= 2, plan
 
 
-def test_every_number_of_tokens_has_a_plan_that_divides_the_list(artifact):
-    kernel = artifact("kernel")
-    lengths = [2048, *[1] * 65_534]
+def test_every_number_of_tokens_has_a_plan_that_divides_the_list():
+    lengths = [2048, *[1024] * 65_534]
     for tokens in [*range(1, 300), 1000, 65_535]:
-        plan = kernel.plan_for(tokens)
-        assert kernel.plan_for(tokens, [2048] * tokens) == plan
-        ragged = kernel.plan_for(tokens, lengths[:tokens])
-        assert ragged == (kernel.QUEUED if tokens >= kernel.RAGGED_TOKENS else plan)
+        plan = plan_for(tokens)
+        assert plan_for(tokens, [2048] * tokens) == plan
+        assert plan_for(tokens, lengths[:tokens]) == (QUEUED if tokens >= RAGGED_TOKENS else plan)
         assert 2048 % plan.splits == 0
         assert plan.splits % plan.cluster == 0
         assert plan.cluster <= 16
         assert plan.groups == 1 or plan.cluster > 1
 
 
-def test_lengths_may_be_a_tensor(artifact):
-    kernel = artifact("kernel")
+@pytest.mark.parametrize(
+    ("tokens", "plan"), [(7, Plan(16, 16)), (8, Plan(16, 8)), (32, Plan(8, 8)), (33, QUEUED)]
+)
+def test_a_long_list_among_short_ones_has_more_blocks(tokens, plan):
+    assert plan_for(tokens, [1, 2048, *[20] * (tokens - 2)]) == plan
+    assert plan_for(tokens, [1, LONG, *[20] * (tokens - 2)]) != Plan(16, 8)
+
+
+def test_lengths_may_be_a_tensor():
     ragged = torch.tensor([2048] + [1] * 63, dtype=torch.int16)
-    assert kernel.plan_for(64, ragged) == kernel.QUEUED
-    assert kernel.plan_for(8, ragged[:8]) == kernel.plan_for(8)
+    assert plan_for(64, ragged) == QUEUED
+    assert plan_for(8, ragged[:8]) == Plan(16, 8)
 
 
-def test_lists_without_a_row_have_a_plan(artifact):
-    kernel = artifact("kernel")
-    assert kernel.plan_for(64, [0] * 64) == kernel.plan_for(64)
+def test_lists_without_a_row_have_a_plan():
+    assert plan_for(64, [0] * 64) == plan_for(64)
 
 
-def test_there_is_room_for_the_partial_outputs_of_all_lists_that_others_may_join(artifact):
+def test_there_is_room_for_the_partial_outputs_of_all_lists_that_others_may_join():
     seen = re.search(r"SEEN = (\d+)", (FOLDER / "queue.cuh").read_text())[1]
-    assert artifact("kernel").QUEUED.joined == 32 * int(seen)
+    assert QUEUED.joined == 32 * int(seen)
 
 
-def test_the_marks_are_as_many_as_the_kernel_writes(artifact):
-    kernel = artifact("kernel")
+def test_the_marks_are_as_many_as_the_kernel_writes():
     header = (FOLDER / "attention.cuh").read_text()
-    for plan in (kernel.Plan(1), kernel.QueuePlan()):
+    for plan in (Plan(1), QUEUED):
         assert int(re.search(r"MARKS = (\d+)", header)[1]) == len(plan.marks)
         source = plan.source.read_text()
         written = {int(number) for number in re.findall(r"MARK\((\d+)\);", source)}
@@ -145,10 +150,8 @@ def test_the_marks_are_as_many_as_the_kernel_writes(artifact):
 
 
 @pytest.mark.parametrize("kind", ["of 8 tokens", "queued"])
-def test_marks_cost_nothing_where_they_are_not_asked_for(artifact, cubins, kind):
-    kernel = artifact("kernel")
-    compile_source = importlib.import_module("shared.cuda_module").compile_source
-    plan = kernel.QUEUED if kind == "queued" else kernel.plan_for(8)
+def test_marks_cost_nothing_where_they_are_not_asked_for(cubins, kind):
+    plan = QUEUED if kind == "queued" else plan_for(8)
     traced = compile_source(plan.source, **plan.macros, TRACE=1)
     assert profile.instructions(profile.sass(traced), "CS2R") > 0
     assert "SR_CLOCK" in profile.sass(traced)
@@ -192,39 +195,39 @@ def inputs(tokens=1, pages=2, width=2048):
         (4, [0] * 2048, "sparse_indices is"),
     ],
 )
-def test_what_the_kernel_cannot_take_is_refused_before_a_launch(artifact, place, made, message):
+def test_what_the_kernel_cannot_take_is_refused_before_a_launch(place, made, message):
     given, outputs = inputs(), Untouched()
     given[place] = made
     with pytest.raises(ValueError, match=message):
-        artifact("kernel").decode(*given, output=outputs.output, lse=outputs.lse)
+        attend.decode(*given, output=outputs.output, lse=outputs.lse)
     assert outputs.holds()
 
 
-def test_lengths_of_other_lists_are_refused(artifact):
+def test_lengths_of_other_lists_are_refused():
     with pytest.raises(ValueError, match="lengths has 2 numbers: one a token, 1"):
-        artifact("kernel").decode(*inputs(), lengths=[2048, 2048])
+        attend.decode(*inputs(), lengths=[2048, 2048])
 
 
-def test_no_token_is_refused(artifact):
+def test_no_token_is_refused():
     with pytest.raises(ValueError, match="no token"):
-        artifact("kernel").decode(*inputs(tokens=0))
+        attend.decode(*inputs(tokens=0))
 
 
-def test_an_index_beyond_the_cache_is_refused_where_it_is_asked_for(artifact):
+def test_an_index_beyond_the_cache_is_refused_where_it_is_asked_for():
     given, outputs = inputs(), Untouched()
     given[4][0, 5] = 128
     with pytest.raises(ValueError, match="sparse_indices holds 128"):
-        artifact("kernel").decode(*given, output=outputs.output, lse=outputs.lse, debug=True)
+        attend.decode(*given, output=outputs.output, lse=outputs.lse, debug=True)
     assert outputs.holds()
 
 
-def test_a_cpu_is_refused_by_name(artifact):
+def test_a_cpu_is_refused_by_name():
     with pytest.raises(ValueError, match=r"on cpu: decode needs a GPU of compute capability 9\.0"):
-        artifact("kernel").decode(*inputs())
+        attend.decode(*inputs())
 
 
-def test_the_edges_are_what_they_are_called(artifact):
-    listed = artifact("workloads").edges(torch.device("cpu"), 3, 64).sparse_indices
+def test_the_edges_are_what_they_are_called():
+    listed = workloads.edges(torch.device("cpu"), 3, 64).sparse_indices
     valid = (listed >= 0).sum(dim=1).tolist()
     assert valid == [0, 1, 1, 1, 48, 100, 1024, 2048, 1001, 2, 2048]
     assert listed[7].unique().numel() == 1
@@ -235,17 +238,16 @@ def test_the_edges_are_what_they_are_called(artifact):
 @pytest.fixture(scope="module")
 def answered(artifact):
     """The edges, the rows that are listed, and the float64 answer."""
-    made = artifact("workloads").edges(torch.device("cpu"), 3, 64)
+    made = workloads.edges(torch.device("cpu"), 3, 64)
     listed = made.sparse_indices
     return made, listed[listed >= 0], artifact("reference").attention(*made)
 
 
 @pytest.mark.parametrize("name", ["eager", "eager, whole cache", "batched"])
-def test_the_peers_in_pytorch_are_right_on_every_edge(artifact, answered, name):
-    peers, (made, table, expected) = artifact("peers"), answered
+def test_the_peers_in_pytorch_are_right_on_every_edge(answered, name):
+    made, table, expected = answered
     whole = {"whole_cache": True} if "whole" in name else {}
     call = peers.batched if name == "batched" else peers.eager
-    wrong_elements = importlib.import_module("shared.dsa").wrong_elements
     for found, right in zip(call(*made, table, **whole), expected, strict=True):
         assert wrong_elements(found, right) == 0
 
@@ -261,16 +263,15 @@ def test_a_row_sum_wraps_as_32_bits_do_and_padding_gives_none(artifact):
 
 
 @pytest.fixture
-def lend(artifact, monkeypatch):
+def lend(monkeypatch):
     """Lend states on a stream of a CPU, which `lend.stream` names."""
-    kernel = artifact("kernel")
-    held = SimpleNamespace(stream=7, capturing=False, kernel=kernel)
+    held = SimpleNamespace(stream=7, capturing=False)
     of_now = lambda _: SimpleNamespace(cuda_stream=held.stream)  # noqa: E731
     monkeypatch.setattr(torch.cuda, "current_stream", of_now)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: held.capturing)
-    monkeypatch.setattr(kernel, "_STATES", {})
-    monkeypatch.setattr(kernel, "_LOCKS", {})
-    held.state = lambda tokens=17: kernel._state(tokens, torch.device("cpu"))
+    monkeypatch.setattr(attend, "_STATES", {})
+    monkeypatch.setattr(attend, "_LOCKS", {})
+    held.state = lambda tokens=17: attend._state(tokens, torch.device("cpu"))
     return held
 
 
@@ -304,7 +305,7 @@ def test_a_graph_has_a_state_of_its_own(lend):
         assert next_state is None
         assert state.shape == (18, 4)
         assert not state.any()
-    assert not lend.kernel._STATES
+    assert not attend._STATES
 
 
 def test_a_launch_on_another_stream_does_not_wait(lend):
@@ -318,7 +319,7 @@ def test_states_of_long_ago_are_given_back(lend):
     for tokens in range(1, 200):
         with lend.state(tokens):
             pass
-    assert [key[2] for key in lend.kernel._STATES] == list(range(200 - lend.kernel.KEPT, 200))
+    assert [key[2] for key in attend._STATES] == list(range(200 - attend.KEPT, 200))
 
 
 class TinyRun:
@@ -333,8 +334,8 @@ class TinyRun:
     ["uniform", "uniform-of-3000", "clustered-16", "shuffled contest-like", "interleaved uniform",
      "sorted-pads-first contest-like", "sorted-pads-last contest-like"],
 )  # fmt: skip
-def test_a_family_lists_as_many_rows_whatever_the_seed(artifact, name):
-    found = artifact("workloads").drawn(TinyRun, name, 1)
+def test_a_family_lists_as_many_rows_whatever_the_seed(name):
+    found = workloads.drawn(TinyRun, name, 1)
     first, second = (found.inputs(seed, 64) for seed in (1, 2))
     assert first[-1].shape == second[-1].shape
     assert not torch.equal(first[-1], second[-1])
@@ -342,10 +343,8 @@ def test_a_family_lists_as_many_rows_whatever_the_seed(artifact, name):
         assert (first[4].diff(dim=1)[first[4][:, 1:] >= 0] > 0).all()
 
 
-def test_what_a_call_moves_is_never_said_too_high(artifact):
+def test_what_a_call_moves_is_never_said_too_high():
     """A time below the floor is an error: the floor may not ask for rows that no draw has."""
-    workloads = artifact("workloads")
-    dsa = importlib.import_module("shared.dsa")
     found = workloads.drawn(TinyRun, "uniform-of-3000", 2)
     said = workloads.amounts(found, 1)["traffic"]
     for seed in range(5):

@@ -13,15 +13,15 @@ from gathers import gathers, units
 from kernel import attend
 from plan import plan_for
 from reference import attention
-from rival.kernel import decode
-from rival.peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
 from shared import cutedsl_older as older
 from shared.dsa import WIDTH, wrong_elements
+from shared.dsa_decode.attend import decode
+from shared.dsa_decode.peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
+from shared.dsa_decode.workloads import amounts, drawn, edges, pages_of, public
 from shared.dsa_lists import CONTEST
 from shared.splitk import Plan as StudyPlan
 from shared.splitk import splitk
 from steps import GOALS, LADDER, SPLITS, WEIGHED, WEIGHED_TWO, checked, every_plan, swept
-from workloads import amounts, drawn, edges, pages_of, public
 
 BACKENDS = ("fa3", "fa2")  # of flashinfer
 

@@ -8,15 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
-from kernel import PLANS, QUEUED, EarlierPlan, Plan, build, decode, gather, marks, plan_for
-from peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
+from kernel import EarlierPlan, gather
 from reference import attention, row_sums
 from shared.cuda_module import compile_source
 from shared.dsa import wrong_elements
+from shared.dsa_decode.attend import build, decode, marks
+from shared.dsa_decode.peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
+from shared.dsa_decode.plan import FEW_LONG, PLANS, QUEUED, Plan, plan_for
+from shared.dsa_decode.workloads import amounts, drawn, edges, pages_of, public
 from shared.dsa_lists import CONTEST
 from shared.splitk import Plan as StudyPlan
 from shared.splitk import splitk
-from workloads import amounts, drawn, edges, pages_of, public
 
 TOKENS = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256)
 OTHER_FAMILIES = (
@@ -27,7 +29,8 @@ OTHER_FAMILIES = (
 BACKENDS = ("fa3", "fa2")  # of flashinfer
 PLANNED = {"family": "uniform", "tokens": 8}  # where flashinfer's planning is timed as well
 LADDER = (1, 8, 64)
-CHECKED = [*(plan for _, plan in PLANS), QUEUED, Plan(64, 8), EarlierPlan(8, 8)]
+CHOSEN = dict.fromkeys(plan for _, plan in (*PLANS, *FEW_LONG))
+CHECKED = [*CHOSEN, QUEUED, Plan(64, 8), EarlierPlan(8, 8)]
 
 
 def reproduce(run):

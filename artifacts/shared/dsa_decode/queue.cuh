@@ -1,6 +1,6 @@
 // What the blocks know of each other's work: which tiles of which list are taken, and where there are some left.
 //
-// It is all in memory, and all zero at launch. kernel.py keeps two of it for each stream, and a launch clears the one that
+// It is all in memory, and all zero at launch. attend.py keeps two of it for each stream, and a launch clears the one that
 // the next will use. tests/queueing.py has the same steps in Python.
 //
 // Macros: LEAST THIEVES LOOKS
