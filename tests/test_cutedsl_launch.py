@@ -2,7 +2,10 @@
 
 import json
 import subprocess
+import sys
+import time
 from importlib import util
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -166,3 +169,18 @@ def test_the_last_block_needs_no_second_kernel(artifact, monkeypatch, tmp_path, 
     assert code.count(".visible .entry") == entries
     assert code.count("atom.global.acq_rel") == (weighers == 0)
     assert "ld.local" not in code
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(2e-6, 300), (2e-4, 100), (0.05, 3), (9.0, 3)])
+def test_a_slow_form_is_called_a_few_times_a_sample(monkeypatch, seconds, calls):
+    """A form that traces its function anew takes tens of milliseconds; 300 calls of it, minutes."""
+    monkeypatch.setenv("CUTE_DSL_ARCH", "sm_90a")  # which the script would set
+    for name in ("cutlass", "cutlass.cute", "cutlass.cute.runtime"):
+        monkeypatch.setitem(sys.modules, name, MagicMock())
+    spec = util.spec_from_file_location("cell_of_fakes", FOLDER / "cell.py")
+    cell = util.module_from_spec(spec)
+    spec.loader.exec_module(cell)
+    assert cell.calls_of(seconds) == calls
+    made = []
+    assert len(cell._seconds(lambda: made.append(time.sleep(0.01)))) == cell.SAMPLES
+    assert len(made) < 10 * (cell.SAMPLES + 1)

@@ -28,7 +28,8 @@ import cutlass  # noqa: E402 - of the version that the process is told
 from cutlass import cute  # noqa: E402
 from cutlass.cute.runtime import from_dlpack  # noqa: E402
 
-COUNT, SAMPLES, CALLS = 32, 15, 300
+COUNT, SAMPLES = 32, 15
+FEWEST, MOST, SAMPLE = 3, 300, 0.02  # calls of a sample, and its seconds
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ARCH = "" if DEVICE == "cuda" else " --gpu-arch sm_90a"
 
@@ -206,16 +207,27 @@ def costs() -> dict[str, list[float]]:
 
 
 def _seconds(call: Callable[[], Any]) -> list[float]:
-    """Time so many calls in a row, without waiting for the GPU in between."""
-    found = []
-    for _ in range(SAMPLES + 1):
-        finish()
-        started = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        found.append((time.perf_counter() - started) / CALLS)
+    """Time so many calls in a row, without waiting for the GPU in between: as many as fit into a sample,
+    since a form that traces its function anew takes a thousand times as long as a handle.
+    """
+    call()
+    calls = calls_of(_of_each(call, FEWEST))
+    return [_of_each(call, calls) for _ in range(SAMPLES + 1)][1:]
+
+
+def calls_of(seconds: float) -> int:
+    """Return how many calls of so many seconds a sample has."""
+    return max(FEWEST, min(MOST, int(SAMPLE / seconds)))
+
+
+def _of_each(call: Callable[[], Any], calls: int) -> float:
     finish()
-    return found[1:]
+    started = time.perf_counter()
+    for _ in range(calls):
+        call()
+    seconds = (time.perf_counter() - started) / calls
+    finish()
+    return seconds
 
 
 # endregion

@@ -84,7 +84,6 @@ def what_is_right(run):
         subjects={str(plan): partial(attend, plan=plan) for plan in plans},
         reference=attention,
         inputs=lambda seed: edges(run.device, seed, pages_of(run)),
-        tolerance=5e-3,
         time=False,
         family="edges",
     )
@@ -119,7 +118,6 @@ def timed(run, subjects, family, experiment, samples=7, **more):
         subjects=subjects,
         reference=lambda *inputs: attention(*inputs[:6]),
         inputs=lambda seed: family.inputs(seed, pages_of(run)),
-        tolerance=5e-3,
         samples=samples,
         experiment=experiment,
         **family.sizes,
