@@ -1,10 +1,13 @@
 """What is special about cutedsl-launch: the matrix of call forms, what is said in it, and the reduction."""
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
 from importlib import util
+from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
@@ -46,37 +49,229 @@ def test_a_message_is_known_across_its_line_breaks_and_colours(artifact):
     assert outcome("4.4.2", right=True, message="").said == []
 
 
-def test_the_switch_is_set_for_the_forms_that_are_named_after_it(artifact, monkeypatch):
-    matrix, asked = artifact("matrix"), []
+def told_parents(matrix, monkeypatch, answer):
+    """Parents whose answers are made up; what they were asked is kept."""
+    asked = []
 
-    def run(_command, *, env, **_):
-        asked.append(env.get("CUTE_DSL_ENABLE_TVM_FFI"))
-        told = json.dumps({"version": "1", "right": True, "message": ""})
-        return subprocess.CompletedProcess([], 0, f"noise\n{told}\n")
+    def ask(version, words, *, switch=False):
+        asked.append((version, tuple(words), switch))
+        return [answer(word) for word in words]
 
-    monkeypatch.delenv("CUTE_DSL_ENABLE_TVM_FFI", raising=False)
-    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
-    monkeypatch.setattr(matrix, "AT_ONCE", 1)
-    found = matrix.outcomes(["kernel", "switch, views"])
-    assert asked == [None, "1"]
+    parents = MagicMock(ask=ask)
+    parents.asked = asked
+    return parents
+
+
+def right(_word):
+    return {"answer": {"version": "1", "right": True, "message": ""}}
+
+
+def test_forms_that_are_named_after_the_switch_are_asked_of_a_parent_with_it(artifact, monkeypatch):
+    matrix = artifact("matrix")
+    parents = told_parents(matrix, monkeypatch, right)
+    found = matrix.outcomes(parents, ["kernel", "switch, views", "handle"])
+    assert sorted(parents.asked, key=str) == [
+        ("today", ("kernel", "handle"), False),
+        ("today", ("switch, views",), True),
+    ]
+    assert [form for _, form in found] == ["kernel", "switch, views", "handle"]
     assert found[matrix.TODAY, "kernel"] == matrix.Outcome("1", right=True, message="")
 
 
-def test_a_cell_whose_process_dies_takes_no_other_down(artifact, monkeypatch):
+def test_a_parent_has_the_switch_in_its_environment_and_leaves_the_driver_alone(
+    artifact, monkeypatch
+):
+    matrix, name = artifact("matrix"), "CUTE_DSL_ENABLE_TVM_FFI"
+    monkeypatch.delenv(name, raising=False)
+    assert name not in matrix.variables(None, switch=False)
+    told = matrix.variables(None, switch=True)
+    assert told[name] == "1"
+    assert told["PYTORCH_NVML_BASED_CUDA_CHECK"] == "1"
+    assert told["CUTE_DSL_ARCH"].startswith("sm_")
+
+
+def test_a_cell_whose_process_ended_is_an_outcome_and_takes_no_other_down(artifact, monkeypatch):
     matrix = artifact("matrix")
-
-    def run(command, **_):
-        if command[-1] == "kernel":
-            raise subprocess.CalledProcessError(-11, command)
-        told = json.dumps({"version": "1", "right": True, "message": ""})
-        return subprocess.CompletedProcess([], 0, told)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
-    found = matrix.outcomes(["kernel", "handle"])
-    assert "the process ended" in found[matrix.TODAY, "kernel"].message
+    parents = told_parents(
+        matrix,
+        monkeypatch,
+        lambda word: {"ended": "status -11"} if word == "kernel" else right(word),
+    )
+    found = matrix.outcomes(parents, ["kernel", "handle"])
+    assert found[matrix.TODAY, "kernel"].message == "the process ended: status -11"
+    assert not found[matrix.TODAY, "kernel"].said
     assert found[matrix.TODAY, "handle"].right
+
+
+def test_a_version_whose_times_are_lost_is_left_out_and_said(artifact, monkeypatch, capsys):
+    matrix = artifact("matrix")
+    parents = told_parents(matrix, monkeypatch, lambda _: {"ended": "status 1"})
+    assert matrix.costs(parents) == {}
+    assert "today: no times, the process ended: status 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("import sys; sys.exit('no such module')", "status 1 no such module"),
+        ("import time; time.sleep(60)", "status -9"),
+        ("import sys; input(); print('no JSON', flush=True); input()", "status -9"),
+    ],
+)
+def test_a_parent_that_dies_or_hangs_is_an_outcome_of_all_its_cells(
+    artifact, monkeypatch, tmp_path, script, told
+):
+    matrix, cells = artifact("matrix"), tmp_path / "cells.py"
+    cells.write_text(script)
+    monkeypatch.setattr(matrix, "CELLS", cells)
+    monkeypatch.setattr(matrix, "SECONDS", 1.5)
+    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
+    with matrix.Parents() as parents:
+        found = matrix.outcomes(parents, ["kernel", "handle"])
+    assert len(found) == 2
+    for outcome in found.values():
+        assert f"the process ended: all of today ended, {told}" in outcome.message
+
+
+def test_a_parent_whose_import_started_the_driver_is_told_of(
+    artifact, monkeypatch, tmp_path, capsys
+):
+    matrix, cells = artifact("matrix"), tmp_path / "cells.py"
+    told = {"way": "spawn", "forks": {"kernel": "status 1 no CUDA"}, "found": [right("kernel")]}
+    cells.write_text(f"input(); print({json.dumps(told)!r}, flush=True); input()")
+    monkeypatch.setattr(matrix, "CELLS", cells)
+    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
+    with matrix.Parents() as parents:
+        assert parents.ask(matrix.TODAY, ["kernel"]) == [right("kernel")]
+        assert parents.anew(matrix.TODAY) == 1
+    said = capsys.readouterr().out
+    assert "today: importing it started the driver; each cell imports it anew" in said
+    assert "today, kernel: a fork ended and a new process was started: status 1 no CUDA" in said
+
+
+CHILDREN = """
+import json, os, signal, sys, time
+import cells
+
+IMPORTED_IN = os.getpid()
+
+
+def target(word):
+    print("noise", flush=True)
+    if word == "dies":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if word == "hangs":
+        time.sleep(60)
+    if word == "raises":
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+    if word == "needs its own import" and os.getpid() != IMPORTED_IN:
+        os._exit(7)
+    if word == "is slow to end":
+        import threading
+        threading.Thread(target=time.sleep, args=(60,)).start()
+    return word
+
+
+if __name__ == "__main__":
+    words = ["dies", "hangs", "raises", "is slow to end", "is well"]
+    first = cells.answers(words, 2, "fork", target, seconds=1.0)
+    again = cells.answered(["needs its own import", "is well"], 2, "fork", target)
+    print("\\n" + json.dumps([first, again]))
+"""
+
+
+@pytest.fixture(scope="module")
+def children(tmp_path_factory):
+    """What a parent without threads tells of children that die, hang, raise, and are well."""
+    script = tmp_path_factory.mktemp("children") / "children.py"
+    script.write_text(CHILDREN)
+    paths = os.pathsep.join([str(FOLDER), str(ARTIFACTS)])
+    told = subprocess.run(
+        [sys.executable, str(script)], check=True, capture_output=True, text=True, timeout=50,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def test_a_child_that_dies_hangs_or_raises_costs_its_own_cell(children):
+    dies, hangs, raises, slow, well = children[0]
+    assert dies["ended"].startswith("status -11")
+    assert "noise" in dies["ended"]
+    assert hangs["ended"].startswith("it did not end in time")
+    assert "Cannot re-initialize CUDA in forked subprocess" in raises["ended"]
+    assert slow == {"answer": "is slow to end"}
+    assert well == {"answer": "is well"}
+
+
+def test_a_cell_whose_fork_ended_without_an_answer_gets_a_process_that_imports_anew(children):
+    """Forking may have been what it died of."""
+    told = children[1]
+    assert told["way"] == "fork"
+    assert told["found"] == [{"answer": "needs its own import"}, {"answer": "is well"}]
+    assert list(told["forks"]) == ["needs its own import"]
+    assert told["forks"]["needs its own import"].startswith("status 7")
+
+
+def test_how_many_cells_a_fork_was_not_enough_for_is_recorded(artifact, monkeypatch, written):
+    from warplog.run import Run
+
+    script, matrix = artifact("reproduce"), artifact("matrix")
+    parents = told_parents(matrix, monkeypatch, right)
+    parents.anew = lambda version: 2 * (version == matrix.TODAY)
+    script.call_forms(Run(written.append, seed=3), parents)
+    assert written.metric("started_anew", "CuTe DSL today")["runs"] == [[2]]
+
+
+def test_the_reductions_are_made_ready_where_they_run(artifact, monkeypatch):
+    """The parents import meanwhile."""
+    script, made = artifact("reproduce"), []
+    monkeypatch.setattr(script.kernel, "missing", str)
+    monkeypatch.setattr(script.kernel, "function", lambda *way: made.append(way))
+    run = MagicMock(on_gpu=False)
+    script.prepare(run)
+    assert not made
+    run = MagicMock(on_gpu=True, sizes=lambda *, full, tiny: full if tiny else None)
+    script.prepare(run)
+    assert set(made) == {(splits, ways) for _, splits in script.SHAPES for ways in script.NAMES}
+
+
+def a_driver(monkeypatch, count):
+    """Put a driver of fakes in place of the bindings; `count` is what it answers to cuDeviceGetCount."""
+    result = MagicMock(CUDA_ERROR_NOT_INITIALIZED=3)
+    driver = MagicMock(CUresult=result, cuInit=lambda _: (0,), cuDeviceGetCount=count)
+    for name, module in {
+        "cuda": MagicMock(),
+        "cuda.bindings": MagicMock(driver=driver),
+        "cuda.bindings.driver": driver,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return driver
+
+
+def test_a_process_has_started_the_driver_unless_the_driver_says_that_it_is_not_initialised(
+    artifact, monkeypatch
+):
+    cells = artifact("cells")
+    a_driver(monkeypatch, lambda: (3, None))
+    assert not cells.driver_started()
+    a_driver(monkeypatch, lambda: (0, 1))
+    assert cells.driver_started()
+    a_driver(monkeypatch, MagicMock(side_effect=RuntimeError("libcuda.so.1")))
+    assert not cells.driver_started()
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    assert not cells.driver_started()
+
+
+def test_an_import_cannot_start_the_driver_and_afterwards_it_starts_as_ever(artifact, monkeypatch):
+    untouched = artifact("shared.cutedsl_older").driver_untouched
+    driver = a_driver(monkeypatch, lambda: (3, None))
+    with untouched():
+        assert driver.cuInit(0) == (3,)
+    assert driver.cuInit(0) == (0,)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with untouched():
+        pass
 
 
 def test_a_version_that_is_not_installed_is_recorded_and_is_no_crash(
@@ -142,45 +337,103 @@ def test_splits_without_rows_weigh_nothing_and_a_token_without_any_is_zero(artif
 
 
 @with_package
-@pytest.mark.parametrize(
-    ("form", "said"),
-    [
-        ("kernel", "launch outside jit"),
-        ("kernel, patched", "no expression, today"),
-        ("jit, tensors", "tensor for cute.Tensor"),
-    ],
-)
-def test_today_says_what_the_entry_tells_where_no_driver_is_needed(
-    artifact, monkeypatch, form, said
-):
+def test_today_says_what_the_entry_tells_where_no_driver_is_needed(artifact, monkeypatch):
     matrix = artifact("matrix")
     monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
-    outcome = matrix.outcomes([form])[matrix.TODAY, form]
-    assert not outcome.right
-    assert outcome.said == [said], outcome.message
+    said = {
+        "kernel": "launch outside jit",
+        "kernel, patched": "no expression, today",
+        "jit, tensors": "tensor for cute.Tensor",
+        "switch without annotations, tensors": "tensor without annotation",
+    }
+    if not util.find_spec("tvm_ffi"):
+        del said["switch without annotations, tensors"]
+    with matrix.Parents() as parents:
+        found = matrix.outcomes(parents, list(said))
+    assert {form: outcome.said for (_, form), outcome in found.items()} == {
+        form: [name] for form, name in said.items()
+    }
+    assert not any(outcome.right for outcome in found.values())
 
 
 @with_calls
 @pytest.mark.parametrize(("weighers", "entries"), [(0, 1), (1, 2), (16, 2)])
 def test_the_last_block_needs_no_second_kernel(artifact, monkeypatch, tmp_path, weighers, entries):
     monkeypatch.setenv("CUTE_DSL_ARCH", "sm_90a")
-    options = f"--gpu-arch sm_90a --keep-ptx --dump-dir={tmp_path}"
-    code = artifact("kernel").function(8, weighers, options).__ptx__
+    options = f"--keep-ptx --dump-dir={tmp_path}"
+    code = artifact("kernel").compiled(8, weighers, options).__ptx__
     assert code.count(".visible .entry") == entries
     assert code.count("atom.global.acq_rel") == (weighers == 0)
     assert "ld.local" not in code
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [(2e-6, 300), (2e-4, 100), (0.05, 3), (9.0, 3)])
-def test_a_slow_form_is_called_a_few_times_a_sample(monkeypatch, seconds, calls):
-    """A form that traces its function anew takes tens of milliseconds; 300 calls of it, minutes."""
+@with_calls
+def test_a_function_that_was_compiled_once_is_loaded_by_the_next_process(
+    artifact, monkeypatch, tmp_path
+):
+    kernel = artifact("kernel")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kernel.function.cache_clear()
+    kernel.function(2, 16)
+    assert kernel.kept(2, 16).is_file()
+    kernel.function.cache_clear()
+    monkeypatch.setattr(kernel, "compiled", MagicMock(side_effect=AssertionError))
+    assert callable(kernel.function(2, 16))
+    kernel.function.cache_clear()
+
+
+def test_an_object_file_that_does_not_load_is_made_again_and_said(
+    artifact, monkeypatch, tmp_path, capsys
+):
+    kernel, path = artifact("kernel"), tmp_path / "one.o"
+    path.write_bytes(b"torn")
+    made = MagicMock()
+    made.export_to_c = lambda where, *, function_name: Path(where).write_text(function_name)
+    monkeypatch.setattr(kernel, "kept", lambda *_: path)
+    monkeypatch.setattr(kernel, "loaded", MagicMock(side_effect=RuntimeError("no object file")))
+    monkeypatch.setattr(kernel, "compiled", lambda *_: made)
+    kernel.function.cache_clear()
+    assert kernel.function(2, 16) is made
+    kernel.function.cache_clear()
+    assert path.read_text() == "start"
+    assert "one.o: RuntimeError: no object file; compiled again" in capsys.readouterr().out
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    """The cell's module, with fakes in place of CuTe DSL."""
     monkeypatch.setenv("CUTE_DSL_ARCH", "sm_90a")  # which the script would set
     for name in ("cutlass", "cutlass.cute", "cutlass.cute.runtime"):
         monkeypatch.setitem(sys.modules, name, MagicMock())
     spec = util.spec_from_file_location("cell_of_fakes", FOLDER / "cell.py")
-    cell = util.module_from_spec(spec)
-    spec.loader.exec_module(cell)
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(2e-6, 300), (2e-4, 100), (0.05, 3), (9.0, 3)])
+def test_a_slow_form_is_called_a_few_times_a_sample(cell, seconds, calls):
+    """A form that traces its function anew takes milliseconds; 300 calls of it, seconds."""
     assert cell.calls_of(seconds) == calls
     made = []
     assert len(cell._seconds(lambda: made.append(time.sleep(0.01)))) == cell.SAMPLES
     assert len(made) < 10 * (cell.SAMPLES + 1)
+
+
+def test_only_one_version_is_timed_at_a_time(cell, monkeypatch):
+    """They are made ready side by side, and a host's time is not taken while another version is timed."""
+    held = []
+
+    def seconds(_call):
+        with (FOLDER / "cell.py").open("rb") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(True)
+        return [1.0]
+
+    monkeypatch.setattr(cell, "_seconds", seconds)
+    monkeypatch.setattr(cell, "handle", lambda *_: lambda: None)
+    found = cell.answer("--cost")
+    assert found.keys() >= {"handle", "torch.add", "jit, views"}
+    assert len(held) == len(found)

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import types
 from importlib import util
 
 import pytest
@@ -253,6 +255,142 @@ def test_a_kernel_that_does_not_compile_is_told_with_what_the_compiler_says(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"build\.py"):
         kernel.build([("no such way", 0)])
+
+
+@with_package
+def test_the_older_version_compiles_at_the_second_try_where_there_is_no_driver(
+    artifact, monkeypatch, tmp_path
+):
+    """It looks for one before the first compilation of a process, and not again."""
+    build, tries = artifact("build"), []
+
+    def compiled(subject, *_, **__):
+        tries.append(subject)
+        if len(tries) == 1:
+            raise RuntimeError(f"ICE: {build.NO_DRIVER}")
+        return type("Kernel", (), {"__ptx__": "code"})
+
+    monkeypatch.setattr(build, "compiled", compiled)
+    build.write("scalar", 0, str(tmp_path / "scalar.ptx"))
+    assert len(tries) == 2
+    assert (tmp_path / "scalar.ptx").read_text() == "code"
+    assert "Error" in build.attempt(("scalar", 0, str(tmp_path / "scalar.ptx" / "below.ptx")))
+
+
+def test_one_process_is_asked_for_all_that_is_not_kept(artifact, monkeypatch, tmp_path):
+    """Importing CuTe DSL takes as long as compiling a kernel."""
+    kernel, plan, asked = artifact("kernel"), artifact("plan").Plan, []
+
+    def run(_command, *, input, **_):  # noqa: A002 - as subprocess names it
+        asked.append(json.loads(input))
+        return subprocess.CompletedProcess([], 0, "noise\n" + json.dumps([""] * len(asked[-1])))
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernel.metadata, "version", lambda _: "1")
+    monkeypatch.setattr(subprocess, "run", run)
+    there = kernel.kept("bulk copy")
+    there.parent.mkdir(parents=True)
+    there.touch()
+    kernel.build([("scalar", 0), ("scalar", 0), ("bulk copy", 0), (plan(splits=2), 2048)])
+    kernel.build([("bulk copy", 0)])
+    assert [(subject, width) for subject, width, _ in asked.pop()] == [
+        ("scalar", 0),
+        ({**plan().__dict__, "splits": 2}, 2048),
+    ]
+    assert not asked
+
+
+def test_processes_that_end_before_they_compiled_are_said_and_this_one_compiles(
+    artifact, monkeypatch, tmp_path, capsys
+):
+    kernel, written = artifact("kernel"), []
+    (tmp_path / "build.py").write_text("raise SystemExit('no memory')")
+    monkeypatch.setattr(kernel, "FOLDER", tmp_path)
+    monkeypatch.setattr(kernel, "kept", lambda *_: tmp_path / "kernel.o")
+    builder = type(sys)("build")
+    builder.write = lambda *job: written.append(job)
+    monkeypatch.setitem(sys.modules, "build", builder)
+    assert kernel.made("scalar", 0) == tmp_path / "kernel.o"
+    assert written == [("scalar", 0, str(tmp_path / "kernel.o"))]
+    assert "build.py ended with 1: no memory" in capsys.readouterr().out
+
+
+def test_an_object_file_that_does_not_load_costs_a_compilation_and_a_line(
+    artifact, monkeypatch, tmp_path, capsys
+):
+    kernel, path = artifact("kernel"), tmp_path / "kernel.o"
+
+    def refuse(_path):
+        raise RuntimeError("not an object file")
+
+    monkeypatch.setattr(kernel, "made", lambda *_: path)
+    monkeypatch.setattr(kernel, "loaded", refuse)
+    builder = type(sys)("build")
+    builder.compiled = lambda subject, width, _folder: (subject, width)
+    monkeypatch.setitem(sys.modules, "build", builder)
+    kernel.function.cache_clear()
+    assert kernel.function("scalar") == ("scalar", 0)
+    kernel.function.cache_clear()
+    said = capsys.readouterr().out
+    assert "kernel.o: RuntimeError: not an object file; compiled in this process" in said
+
+
+@pytest.mark.parametrize(("off", "right"), [(0.006, True), (0.02, False)])
+def test_an_answer_may_be_off_by_a_hundredth_as_where_the_rival_is_from(
+    artifact, monkeypatch, written, off, right
+):
+    """The CUDA C++ kernel's blocks pass on outputs that are rounded to bf16."""
+    from warplog.run import Run
+
+    script, run = artifact("reproduce"), Run(written.append, seed=3)
+    exact = script.attention
+
+    def rounded(*inputs):
+        output, lse = exact(*inputs[:6])
+        return (output * (1 + off)).float(), lse.float()
+
+    monkeypatch.setattr(script, "amounts", lambda *_: {})
+    script.timed(run, {"rival": rounded}, script.drawn(run, "uniform", 1), "goals")
+    failed = [each["measurement"].get("failed") for each in written if "measurement" in each]
+    assert (failed == [None]) == right
+
+
+def test_all_that_is_compiled_is_compiled_side_by_side(artifact, monkeypatch):
+    """Ours, the older version's gathers, the CUDA C++ kernels, flashinfer's: each waits for the others."""
+    script, started = artifact("reproduce"), threading.Barrier(4, timeout=5)
+    made = {"gather": {"WAYS": ("scalar",)}, "widths": {"build_older": lambda _: started.wait()}}
+    for name, content in made.items():
+        module = type(sys)(name)
+        module.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    asked = []
+
+    def build(subjects):
+        asked.extend(subjects)
+        started.wait()
+
+    monkeypatch.setattr(script.kernel, "build", build)
+    monkeypatch.setattr(script, "build_decode", lambda *_: started.wait())
+    monkeypatch.setattr(script, "Rivals", lambda _: started.wait() >= 0)
+    assert script.prepare(types.SimpleNamespace(tiny=False))
+    assert ("scalar", 0) in asked
+    assert {(plan, 2048) for plan in artifact("steps").every_plan()} < set(asked)
+
+
+def test_what_the_direction_of_the_splits_hangs_on_is_compiled_and_checked(artifact):
+    steps = artifact("steps")
+    plans = steps.OTHER_SPLITS.values()
+    assert {(plan.splits, plan.weighers) for plan in plans} == {(8, 1), (8, 16), (64, 16)}
+    assert all((plan.load, plan.lists) == ("scalar", "guarded") for plan in plans)
+    assert set(plans) <= set(steps.checked()) <= steps.every_plan()
+
+
+def test_a_gather_must_move_the_list_each_row_once_and_the_copies(artifact):
+    rows = torch.arange(1000, dtype=torch.int32).repeat(2)
+    rows[::8] = -1
+    named = len(set(rows.tolist()) - {-1})
+    moved = artifact("gathers").traffic(rows)
+    assert moved == (int(0.99 * named) + 2000) * 1024 + 2000 * 4
 
 
 def test_the_script_of_the_build_writes_json_that_it_reads(artifact):

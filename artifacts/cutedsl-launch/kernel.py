@@ -1,7 +1,16 @@
-"""The host's side of `reduction.py`: compiled once a process for each way, called with torch's tensors."""
+"""The host's side of `reduction.py`: compiled once a machine for each way, called with torch's tensors.
+
+Object files are kept in the user's cache by a digest of sources, version and way: loading one takes
+milliseconds, and compiling half a second, in every process.
+"""
 
 import functools
-from importlib import util
+import hashlib
+import os
+import sys
+import tempfile
+from importlib import metadata, util
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +19,8 @@ from torch import Tensor
 
 HEADS, COLUMNS = 16, 512
 LAST = 0
+FOLDER = Path(__file__).parent
+PACKAGE, FUNCTION, FFI = "nvidia-cutlass-dsl-libs-base", "start", "--enable-tvm-ffi"
 NEEDED = ("cutlass", "tvm_ffi")
 INSTALL = "pip install -r artifacts/cutedsl-launch/requirements-gpu.txt"
 
@@ -53,7 +64,46 @@ def check(given: Tensor, given_sums: Tensor, weighers: int) -> None:
 
 
 @functools.cache
-def function(splits: int, weighers: int, options: str = "--enable-tvm-ffi") -> Any:
+def function(splits: int, weighers: int) -> Any:
+    """Load the function for so many splits, so shared; compile it where none is kept that loads."""
+    path = kept(splits, weighers)
+    if path.exists():
+        try:
+            return loaded(path)
+        except Exception as error:  # noqa: BLE001 - whatever it is, there is another way
+            print(f"{path.name}: {type(error).__name__}: {error}; compiled again")  # noqa: T201
+    made = compiled(splits, weighers)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made.export_to_c(str(Path(folder) / path.name), function_name=FUNCTION)
+        (Path(folder) / path.name).replace(path)
+    return made
+
+
+def loaded(path: Path) -> Any:
+    """Return the function of an object file."""
+    from cutlass import cute
+
+    return getattr(cute.runtime.load_module(str(path), enable_tvm_ffi=True), FUNCTION)
+
+
+def kept(splits: int, weighers: int) -> Path:
+    """Return where the object file is kept, for these sources, this GPU, version of CuTe DSL and Python."""
+    digest = hashlib.sha256((FOLDER / "kernel.py").read_bytes())
+    digest.update((FOLDER / "reduction.py").read_bytes())
+    words = [metadata.version(PACKAGE), sys.version, arch(), str(splits), str(weighers)]
+    digest.update("\0".join(words).encode())
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "warplog" / "cutedsl" / f"{digest.hexdigest()}.o"
+
+
+def arch() -> str:
+    """Return the architecture that is compiled for: this GPU's, or an H200's where there is none."""
+    major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (9, 0)
+    return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
+def compiled(splits: int, weighers: int, options: str = "") -> Any:
     """Compile for so many splits, so shared, for any number of tokens."""
     import reduction
     from cutlass import BFloat16, Float32, Int32, cute
@@ -69,7 +119,7 @@ def function(splits: int, weighers: int, options: str = "--enable-tvm-ffi") -> A
         reduction.reduce_parts,
         tensor(Float32, *many), tensor(Float32, *few), tensor(Float32, *many), tensor(Float32, *few),
         tensor(BFloat16, tokens, HEADS, COLUMNS), tensor(Int32, tokens), splits, weighers,
-        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options), options=options,
+        make_fake_stream(use_tvm_ffi_env_stream=True), options=f"{FFI} --gpu-arch {arch()} {options}".strip(),
     )  # fmt: skip
 
 

@@ -1,27 +1,35 @@
-"""Compile one kernel, without a GPU: `python build.py PLAN_OR_WAY WIDTH FILE.o`, or `FILE.ptx` for
-the PTX alone.
+"""Compile kernels side by side, without a GPU.
 
-Beside an object file it leaves the PTX and the machine code. The version of March 2026 looks for a
-driver before the first compilation of a process, fails where there is none, and does not look
-again: the second one succeeds.
+`python build.py` reads a list of [plan or way, width, file] in JSON, and writes a list of what went
+wrong with each, which is nothing for most. A file is an object file, beside which it leaves the PTX
+and the machine code, or a `.ptx` alone. CuTe DSL is imported once, by a process that forks those
+that compile.
+
+The version of March 2026 looks for a driver before the first compilation of a process, fails where
+there is none, and does not look again: the second one succeeds.
 """
 
-import contextlib
 import json
 import os
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [path for path in [os.environ.get("WARPLOG_CUTEDSL_FIRST")] if path]
 
-from cutlass import BFloat16, Float32, Int32, cute  # noqa: E402 - of the version that the process is told
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream  # noqa: E402
+from shared.cutedsl_older import driver_untouched  # noqa: E402 - found where the process is told
+
+with driver_untouched():
+    from cutlass import BFloat16, Float32, Int32, cute
+    from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
 from plan import Plan  # noqa: E402
 
 ARCH = "sm_90a"
 FUNCTION = "start"
+NO_DRIVER = "CudaDriverDependencyError"
 
 
 def tensor(kind: Any, *shape: Any) -> Any:
@@ -69,16 +77,18 @@ def arguments_of(plan: Plan, width: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def main(subject: str, width: str, target: str) -> None:
+def write(subject: Any, width: int, target: str) -> None:
     """Write the object file last, so that whoever finds it finds all three."""
     path = Path(target)
     path.parent.mkdir(parents=True, exist_ok=True)
+    callable_ = path.suffix == ".o"
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        callable_ = path.suffix == ".o"
-        if not callable_:
-            with contextlib.suppress(Exception):
-                compiled(json.loads(subject), int(width), folder, callable_=False)
-        kernel = compiled(json.loads(subject), int(width), folder, callable_=callable_)
+        try:
+            kernel = compiled(subject, width, folder, callable_=callable_)
+        except Exception as error:
+            if NO_DRIVER not in str(error):
+                raise
+            kernel = compiled(subject, width, folder, callable_=callable_)
         path.with_suffix(".ptx").write_text(kernel.__ptx__, "utf-8")
         if not callable_:
             return
@@ -88,5 +98,23 @@ def main(subject: str, width: str, target: str) -> None:
         written.replace(path)
 
 
+def attempt(job: tuple[Any, int, str]) -> str:
+    """Say what went wrong; an empty string where nothing did."""
+    try:
+        write(*job)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def main() -> None:
+    """Compile what is asked for, so many at once as there are processors."""
+    jobs = json.load(sys.stdin)
+    workers = min(len(jobs), len(os.sched_getaffinity(0)))
+    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
+        told = list(pool.map(attempt, jobs))
+    sys.stdout.write("\n" + json.dumps(told) + "\n")
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

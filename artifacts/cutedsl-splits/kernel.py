@@ -12,8 +12,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib import metadata, util
 from pathlib import Path
@@ -91,22 +91,44 @@ def check_device(device: torch.device) -> None:
 
 @functools.cache
 def function(subject: Plan | str, width: int = 0) -> Any:
-    """Load the function of a plan, or of a way to gather; compile it first where no object file is kept."""
+    """Load the function of a plan, or of a way to gather; compile it first where no object file is kept.
+
+    A file that cannot be loaded costs the time of a compilation in this process, and a line that says so.
+    """
+    path = made(subject, width)
+    try:
+        return loaded(path)
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is another way
+        print(f"{path.name}: {type(error).__name__}: {error}; compiled in this process")  # noqa: T201
+    from build import compiled
+
+    with tempfile.TemporaryDirectory() as folder:
+        return compiled(json.loads(named(subject)), width, folder)
+
+
+def loaded(path: Path) -> Any:
+    """Return the function of an object file."""
     from cutlass import cute
 
-    path = kept(subject, width)
-    if not path.exists():
-        build([(subject, width)])
-    module = cute.runtime.load_module(str(path), enable_tvm_ffi=True)
-    return getattr(module, FUNCTION)
+    return getattr(cute.runtime.load_module(str(path), enable_tvm_ffi=True), FUNCTION)
 
 
 def code_of(subject: Plan | str, width: int = 0) -> tuple[str, bytes]:
     """Return the PTX and the machine code of a plan, or of a way to gather."""
+    path = made(subject, width)
+    return path.with_suffix(".ptx").read_text("utf-8"), path.with_suffix(".cubin").read_bytes()
+
+
+def made(subject: Plan | str, width: int) -> Path:
+    """Return the object file of a plan, or of a way to gather: kept, or compiled now."""
     path = kept(subject, width)
     if not path.exists():
         build([(subject, width)])
-    return path.with_suffix(".ptx").read_text("utf-8"), path.with_suffix(".cubin").read_bytes()
+    if not path.exists():  # the processes that compile ended before they had
+        from build import write
+
+        write(json.loads(named(subject)), width, str(path))
+    return path
 
 
 def kept(subject: Plan | str, width: int = 0) -> Path:
@@ -127,20 +149,32 @@ def named(subject: Plan | str) -> str:
 
 
 def build(subjects: Iterable[tuple[Plan | str, int]]) -> None:
-    """Compile side by side, each in a process of its own, what is not kept yet. Raises RuntimeError."""
-    wanted = [each for each in dict.fromkeys(subjects) if not kept(*each).exists()]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for ended in pool.map(_start, wanted):
-            if ended.returncode:
-                raise RuntimeError(f"build.py: {ended.stderr[-2000:]}")
+    """Compile side by side what is not kept yet. Raises RuntimeError for what does not compile."""
+    wanted = [(*each, kept(*each)) for each in dict.fromkeys(subjects)]
+    told = [each for each in compile_apart(wanted, dict(os.environ)) if each]
+    if told:
+        raise RuntimeError(f"build.py: {told[0][-2000:]}")
 
 
-def _start(subject: tuple[Plan | str, int]) -> subprocess.CompletedProcess:
-    words = [named(subject[0]), str(subject[1]), str(kept(*subject))]
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "CUTE_DSL_ARCH": "sm_90a",
-    }
-    command = [sys.executable, str(FOLDER / "build.py"), *words]
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
+def compile_apart(
+    wanted: Iterable[tuple[Plan | str, int, Path]], variables: dict[str, str]
+) -> list[str]:
+    """Compile in other processes what is not there yet; return what they say of each, mostly nothing."""
+    jobs = [
+        (json.loads(named(subject)), width, str(path))
+        for subject, width, path in wanted
+        if not path.exists()
+    ]
+    if not jobs:
+        return []
+    paths = variables.get("PYTHONPATH", ""), *sys.path
+    told = {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    told |= {"OPENBLAS_NUM_THREADS": "1"}  # a process that forks has one thread
+    command = [sys.executable, str(FOLDER / "build.py")]
+    ended = subprocess.run(
+        command, input=json.dumps(jobs), check=False, capture_output=True, text=True, env=variables | told
+    )  # fmt: skip
+    if ended.returncode:
+        print(f"build.py ended with {ended.returncode}: {ended.stderr[-2000:]}")  # noqa: T201
+        return []
+    return json.loads(ended.stdout.strip().splitlines()[-1])

@@ -32,6 +32,12 @@ WEIGHED = {
         0: "the last block",
     }.items()
 }
+# What the direction of the splits hangs on: other splits, added up by fewer blocks and by more.
+OTHER_SPLITS = {
+    "8 splits, weighed by 1 block": replace(REPORTED, splits=8, weighers=1),
+    "8 splits, weighed by 16 blocks": replace(REPORTED, splits=8, weighers=16),
+    "64 splits, weighed by 16 blocks": replace(REPORTED, splits=64, weighers=16),
+}
 WEIGHED_TWO = {
     "weighed by 16 blocks": Plan(splits=2, weighers=16),
     "weighed by the last block": Plan(splits=2),
@@ -53,7 +59,8 @@ def checked() -> list[Plan]:
     ours = [Plan(), Plan(stages=1), Plan(splits=2), Plan(splits=2, cluster=True)]
     ours += [Plan(splits=splits, cluster=True) for splits in (4, 8)]
     ours += [Plan(splits=4, weighers=1), Plan(splits=32, weighers=16), Plan(splits=64)]
-    named = [*LADDER.values(), *WEIGHED.values(), replace(REPORTED, splits=1, lists="from buffers")]
+    reported = [*LADDER.values(), *WEIGHED.values(), *OTHER_SPLITS.values()]
+    named = [*reported, replace(REPORTED, splits=1, lists="from buffers")]
     return list(dict.fromkeys([*ours, *filter(None, named)]))
 
 

@@ -1,12 +1,7 @@
 """How many bytes each instruction of a gather loads of a row, read off the PTX."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import kernel
@@ -40,23 +35,23 @@ def widths(ptx: str) -> list[int]:
 
 
 def of_older(ways: Sequence[str]) -> dict[str, list[int]]:
-    """Compile each way with the older version, side by side; return its widths, of those that it can compile.
+    """Return the widths of each way as the older version compiles it, of those that it can compile.
 
     Nothing where the older version is not installed.
     """
+    build_older(ways)
+    texts = {way: _kept(way) for way in ways}
+    return {way: widths(path.read_text("utf-8")) for way, path in texts.items() if path.exists()}
+
+
+def build_older(ways: Sequence[str]) -> None:
+    """Compile each way with the older version, where it is installed and what is not kept yet."""
     first = older.modules()
-    if first is None:
-        return {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        texts = dict(zip(ways, pool.map(lambda way: _older_ptx(way, first), ways), strict=True))
-    return {way: widths(text) for way, text in texts.items() if text}
+    if first is not None:
+        wanted = [(way, 0, _kept(way)) for way in ways]
+        kernel.compile_apart(wanted, older.environment(first))
 
 
-def _older_ptx(way: str, first: Path) -> str:
-    """Return the PTX of a way as the older version writes it, kept beside the object files; or nothing."""
-    kept = kernel.kept(f"{way}, {older.VERSION}").with_suffix(".ptx")
-    if not kept.exists():
-        told = older.environment(first) | {"CUTE_DSL_ARCH": "sm_90a"}
-        command = [sys.executable, str(kernel.FOLDER / "build.py"), json.dumps(way), "0", str(kept)]
-        subprocess.run(command, check=False, capture_output=True, env=told)
-    return kept.read_text("utf-8") if kept.exists() else ""
+def _kept(way: str) -> Path:
+    """Return where the PTX of a way as the older version writes it is kept: beside the object files."""
+    return kernel.kept(f"{way}, {older.VERSION}").with_suffix(".ptx")

@@ -3,9 +3,11 @@
 `python cutedsl_older.py` installs it there. `WARPLOG_CUTEDSL_OLDER` names another folder.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 VERSION = "4.4.2"
@@ -34,6 +36,26 @@ def environment(first: Path | None) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([*paths, *filter(None, sys.path)]),
         "WARPLOG_CUTEDSL_FIRST": str(first or ""),
     }
+
+
+@contextlib.contextmanager
+def driver_untouched() -> Iterator[None]:
+    """Within it CuTe DSL can be imported by a process that forks others, which use the GPU.
+
+    The version of March 2026 initialises the driver to learn what GPU there is, even where
+    CUTE_DSL_ARCH says it, and in a fork of a process that has done so CUDA does not work.
+    """
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        yield
+        return
+    initialise = driver.cuInit
+    driver.cuInit = lambda _flags: (driver.CUresult.CUDA_ERROR_NOT_INITIALIZED,)
+    try:
+        yield
+    finally:
+        driver.cuInit = initialise
 
 
 if __name__ == "__main__":
