@@ -630,6 +630,13 @@ def test_a_date_before_there_was_a_harness(found):
     assert words in only(found(recorded="1970-01-01T00:00:00Z"))
 
 
+def test_an_instruction_whose_name_ends_like_a_hosts_is_no_trace(found):
+    row = msgspec.structs.replace(latency(1e-3, batch=9), metric="ptx:ld.local")
+    assert "holds a trace" not in str(found([row]))
+    row = msgspec.structs.replace(latency(1e-3, batch=9), subject="node7.local")
+    assert "measurements.0.subject: holds a trace: host name" in only(found([row]))
+
+
 @pytest.mark.parametrize("piece", ["x", "x.", "a-", "1.", "a@", "\\", "a/", "gpu-"])
 def test_no_text_takes_long(found, piece):
     """A text of a megabyte once took longer than anyone waits."""

@@ -1,9 +1,6 @@
 """What is special about cutedsl-launch: the matrix of call forms, what is said in it, and the reduction."""
 
 import fcntl
-import json
-import os
-import subprocess
 import sys
 import time
 from importlib import util
@@ -49,182 +46,102 @@ def test_a_message_is_known_across_its_line_breaks_and_colours(artifact):
     assert outcome("4.4.2", right=True, message="").said == []
 
 
-def told_parents(matrix, monkeypatch, answer):
-    """Parents whose answers are made up; what they were asked is kept."""
+def told_workers(matrix, monkeypatch, answer):
+    """Workers whose answers are made up; what they were asked is kept."""
     asked = []
 
-    def ask(version, words, *, switch=False):
-        asked.append((version, tuple(words), switch))
+    def ask(version, kind, words):
+        asked.append((version, kind, tuple(words)))
         return [answer(word) for word in words]
 
     monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
-    parents = MagicMock(ask=ask)
-    parents.asked = asked
-    return parents
+    workers = MagicMock(ask=ask)
+    workers.asked = asked
+    return workers
 
 
 def right(_word):
     return {"answer": {"version": "1", "right": True, "message": ""}}
 
 
-def test_forms_that_are_named_after_the_switch_are_asked_of_a_parent_with_it(artifact, monkeypatch):
+def test_launches_from_plain_python_and_forms_with_the_switch_have_processes_of_their_own(
+    artifact, monkeypatch
+):
     matrix = artifact("matrix")
-    parents = told_parents(matrix, monkeypatch, right)
-    found = matrix.outcomes(parents, ["kernel", "switch, views", "handle"])
-    assert sorted(parents.asked, key=str) == [
-        ("today", ("kernel", "handle"), False),
-        ("today", ("switch, views",), True),
+    workers = told_workers(matrix, monkeypatch, right)
+    forms = ["kernel", "switch, views", "handle", "kernel, patched"]
+    found = matrix.outcomes(workers, forms)
+    assert sorted(workers.asked) == [
+        ("today", "kernel", ("kernel", "kernel, patched")),
+        ("today", "other", ("handle",)),
+        ("today", "switch", ("switch, views",)),
     ]
-    assert [form for _, form in found] == ["kernel", "switch, views", "handle"]
+    assert [form for _, form in found] == forms
     assert found[matrix.TODAY, "kernel"] == matrix.Outcome("1", right=True, message="")
 
 
-def test_a_parent_has_the_switch_in_its_environment_and_leaves_the_driver_alone(
-    artifact, monkeypatch
-):
+def test_the_switch_is_in_the_environment_of_its_own_process(artifact, monkeypatch):
     matrix, name = artifact("matrix"), "CUTE_DSL_ENABLE_TVM_FFI"
     monkeypatch.delenv(name, raising=False)
     assert name not in matrix.variables(None, switch=False)
-    told = matrix.variables(None, switch=True)
-    assert told[name] == "1"
-    assert told["PYTORCH_NVML_BASED_CUDA_CHECK"] == "1"
-    assert told["CUTE_DSL_ARCH"].startswith("sm_")
-
-
-def test_a_cell_whose_process_ended_is_an_outcome_and_takes_no_other_down(artifact, monkeypatch):
-    matrix = artifact("matrix")
-    parents = told_parents(
-        matrix,
-        monkeypatch,
-        lambda word: {"ended": "status -11"} if word == "kernel" else right(word),
-    )
-    found = matrix.outcomes(parents, ["kernel", "handle"])
-    assert found[matrix.TODAY, "kernel"].message == "the process ended: status -11"
-    assert not found[matrix.TODAY, "kernel"].said
-    assert found[matrix.TODAY, "handle"].right
+    assert matrix.variables(None, switch=True)[name] == "1"
 
 
 def test_a_version_whose_times_are_lost_is_left_out_and_said(artifact, monkeypatch, capsys):
     matrix = artifact("matrix")
-    parents = told_parents(matrix, monkeypatch, lambda _: {"ended": "status 1"})
-    assert matrix.costs(parents) == {}
+    workers = told_workers(matrix, monkeypatch, lambda _: {"ended": "status 1"})
+    assert matrix.costs(workers) == {}
     assert "today: no times, the process ended: status 1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("script", "told"),
-    [
-        ("import sys; sys.exit('no such module')", "status 1 no such module"),
-        ("import time; time.sleep(60)", "status -9"),
-        ("import sys; input(); print('no JSON', flush=True); input()", "status -9"),
-    ],
-)
-def test_a_parent_that_dies_or_hangs_is_an_outcome_of_all_its_cells(
-    artifact, monkeypatch, tmp_path, script, told
-):
-    matrix, cells = artifact("matrix"), tmp_path / "cells.py"
-    cells.write_text(script)
-    monkeypatch.setattr(matrix, "CELLS", cells)
-    monkeypatch.setattr(matrix, "SECONDS", 1.5)
-    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
-    with matrix.Parents() as parents:
-        found = matrix.outcomes(parents, ["kernel", "handle"])
-    assert len(found) == 2
-    for outcome in found.values():
-        assert f"the process ended: all of today ended, {told}" in outcome.message
-
-
-def test_a_parent_whose_import_started_the_driver_is_told_of(
-    artifact, monkeypatch, tmp_path, capsys
-):
-    matrix, cells = artifact("matrix"), tmp_path / "cells.py"
-    told = {"way": "spawn", "forks": {"kernel": "status 1 no CUDA"}, "found": [right("kernel")]}
-    cells.write_text(f"input(); print({json.dumps(told)!r}, flush=True); input()")
-    monkeypatch.setattr(matrix, "CELLS", cells)
-    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
-    with matrix.Parents() as parents:
-        assert parents.ask(matrix.TODAY, ["kernel"]) == [right("kernel")]
-        assert parents.anew(matrix.TODAY) == 1
-    said = capsys.readouterr().out
-    assert "today: importing it started the driver; each cell imports it anew" in said
-    assert "today, kernel: a fork ended and a new process was started: status 1 no CUDA" in said
-
-
-CHILDREN = """
+WORKER = """
 import json, os, signal, sys, time
-import cells
-
-IMPORTED_IN = os.getpid()
-
-
-def target(word):
-    print("noise", flush=True)
-    if word == "dies":
+for line in sys.stdin:
+    word = json.loads(line)
+    print("asked for", word, file=sys.stderr, flush=True)
+    if word == "handle":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if word == "hangs":
+    if word == "jit, views":
         time.sleep(60)
-    if word == "raises":
-        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
-    if word == "needs its own import" and os.getpid() != IMPORTED_IN:
-        os._exit(7)
-    if word == "is slow to end":
-        import threading
-        threading.Thread(target=time.sleep, args=(60,)).start()
-    return word
-
-
-if __name__ == "__main__":
-    words = ["dies", "hangs", "raises", "is slow to end", "is well"]
-    first = cells.answers(words, 2, "fork", target, seconds=1.0)
-    again = cells.answered(["needs its own import", "is well"], 2, "fork", target)
-    print("\\n" + json.dumps([first, again]))
+    answer = {"version": str(os.getpid()), "right": True, "message": ""}
+    print(json.dumps({"answer": answer}), flush=True)
 """
 
 
-@pytest.fixture(scope="module")
-def children(tmp_path_factory):
-    """What a parent without threads tells of children that die, hang, raise, and are well."""
-    script = tmp_path_factory.mktemp("children") / "children.py"
-    script.write_text(CHILDREN)
-    paths = os.pathsep.join([str(FOLDER), str(ARTIFACTS)])
-    told = subprocess.run(
-        [sys.executable, str(script)], check=True, capture_output=True, text=True, timeout=50,
-        env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
-    return json.loads(told.stdout.splitlines()[-1])
+def test_a_cell_that_ends_its_process_or_hangs_costs_itself_alone(artifact, monkeypatch, tmp_path):
+    matrix, cells = artifact("matrix"), tmp_path / "cells.py"
+    cells.write_text(WORKER)
+    monkeypatch.setattr(matrix, "CELLS", cells)
+    monkeypatch.setattr(matrix, "SECONDS", 1.5)
+    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
+    forms = ["jit, tensors", "handle", "compiled, views", "jit, views", "compiled, tensors"]
+    with matrix.Workers() as workers:
+        found = {form: outcome for (_, form), outcome in matrix.outcomes(workers, forms).items()}
+    assert found["handle"].message.startswith("the process ended: status -11")
+    assert "asked for handle" in found["handle"].message
+    assert found["jit, views"].message.startswith("the process ended: status -9")
+    well = [found[form] for form in ("jit, tensors", "compiled, views", "compiled, tensors")]
+    assert all(outcome.right for outcome in well)
+    assert len({outcome.version for outcome in well}) == 3  # each in another process
 
 
-def test_a_child_that_dies_hangs_or_raises_costs_its_own_cell(children):
-    dies, hangs, raises, slow, well = children[0]
-    assert dies["ended"].startswith("status -11")
-    assert "noise" in dies["ended"]
-    assert hangs["ended"].startswith("it did not end in time")
-    assert "Cannot re-initialize CUDA in forked subprocess" in raises["ended"]
-    assert slow == {"answer": "is slow to end"}
-    assert well == {"answer": "is well"}
-
-
-def test_a_cell_whose_fork_ended_without_an_answer_gets_a_process_that_imports_anew(children):
-    """Forking may have been what it died of."""
-    told = children[1]
-    assert told["way"] == "fork"
-    assert told["found"] == [{"answer": "needs its own import"}, {"answer": "is well"}]
-    assert list(told["forks"]) == ["needs its own import"]
-    assert told["forks"]["needs its own import"].startswith("status 7")
-
-
-def test_how_many_cells_a_fork_was_not_enough_for_is_recorded(artifact, monkeypatch, written):
-    from warplog.run import Run
-
-    script, matrix = artifact("reproduce"), artifact("matrix")
-    parents = told_parents(matrix, monkeypatch, right)
-    parents.anew = lambda version: 2 * (version == matrix.TODAY)
-    script.call_forms(Run(written.append, seed=3), parents)
-    assert written.metric("started_anew", "CuTe DSL today")["runs"] == [[2]]
+def test_a_version_that_cannot_be_imported_is_an_outcome_of_each_cell(
+    artifact, monkeypatch, tmp_path
+):
+    matrix, cells = artifact("matrix"), tmp_path / "cells.py"
+    cells.write_text("import sys; sys.exit('no such module')")
+    monkeypatch.setattr(matrix, "CELLS", cells)
+    monkeypatch.setattr(matrix, "places", lambda: {matrix.TODAY: None})
+    with matrix.Workers() as workers:
+        found = matrix.outcomes(workers, ["kernel", "kernel, patched", "handle"])
+    assert len(found) == 3
+    for outcome in found.values():
+        assert not outcome.said
+        assert outcome.message == "the process ended: status 1 no such module"
 
 
 def test_the_reductions_are_made_ready_where_they_run(artifact, monkeypatch):
-    """The parents import meanwhile."""
+    """The workers import meanwhile."""
     script, made = artifact("reproduce"), []
     monkeypatch.setattr(script.kernel, "missing", str)
     monkeypatch.setattr(script.kernel, "function", lambda *way: made.append(way))
@@ -234,44 +151,6 @@ def test_the_reductions_are_made_ready_where_they_run(artifact, monkeypatch):
     run = MagicMock(on_gpu=True, sizes=lambda *, full, tiny: full if tiny else None)
     script.prepare(run)
     assert set(made) == {(splits, ways) for _, splits in script.SHAPES for ways in script.NAMES}
-
-
-def a_driver(monkeypatch, count):
-    """Put a driver of fakes in place of the bindings; `count` is what it answers to cuDeviceGetCount."""
-    result = MagicMock(CUDA_ERROR_NOT_INITIALIZED=3)
-    driver = MagicMock(CUresult=result, cuInit=lambda _: (0,), cuDeviceGetCount=count)
-    for name, module in {
-        "cuda": MagicMock(),
-        "cuda.bindings": MagicMock(driver=driver),
-        "cuda.bindings.driver": driver,
-    }.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    return driver
-
-
-def test_a_process_has_started_the_driver_unless_the_driver_says_that_it_is_not_initialised(
-    artifact, monkeypatch
-):
-    cells = artifact("cells")
-    a_driver(monkeypatch, lambda: (3, None))
-    assert not cells.driver_started()
-    a_driver(monkeypatch, lambda: (0, 1))
-    assert cells.driver_started()
-    a_driver(monkeypatch, MagicMock(side_effect=RuntimeError("libcuda.so.1")))
-    assert not cells.driver_started()
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    assert not cells.driver_started()
-
-
-def test_an_import_cannot_start_the_driver_and_afterwards_it_starts_as_ever(artifact, monkeypatch):
-    untouched = artifact("shared.cutedsl_older").driver_untouched
-    driver = a_driver(monkeypatch, lambda: (3, None))
-    with untouched():
-        assert driver.cuInit(0) == (3,)
-    assert driver.cuInit(0) == (0,)
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with untouched():
-        pass
 
 
 def test_a_version_that_is_not_installed_is_recorded_and_is_no_crash(
@@ -348,8 +227,8 @@ def test_today_says_what_the_entry_tells_where_no_driver_is_needed(artifact, mon
     }
     if not util.find_spec("tvm_ffi"):
         del said["switch without annotations, tensors"]
-    with matrix.Parents() as parents:
-        found = matrix.outcomes(parents, list(said))
+    with matrix.Workers() as workers:
+        found = matrix.outcomes(workers, list(said))
     assert {form: outcome.said for (_, form), outcome in found.items()} == {
         form: [name] for form, name in said.items()
     }

@@ -433,3 +433,22 @@ def test_counters_are_a_streams_own_and_a_graphs_own(artifact, monkeypatch):
     held.update(stream=7, capturing=True)
     assert counters(5, torch.device("cpu")) is not first
     assert not first.any()
+
+
+def test_an_import_cannot_start_the_driver_and_afterwards_it_starts_as_ever(artifact, monkeypatch):
+    untouched = artifact("shared.cutedsl_older").driver_untouched
+    result = types.SimpleNamespace(CUDA_ERROR_NOT_INITIALIZED=3)
+    driver = types.SimpleNamespace(CUresult=result, cuInit=lambda _: (0,))
+    bindings = types.SimpleNamespace(driver=driver)
+    for name, module in {
+        "cuda": types.SimpleNamespace(bindings=bindings),
+        "cuda.bindings": bindings,
+        "cuda.bindings.driver": driver,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    with untouched():
+        assert driver.cuInit(0) == (3,)
+    assert driver.cuInit(0) == (0,)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with untouched():
+        pass

@@ -25,6 +25,7 @@ _MORE = {  # whether one is there, in a time that grows as the text does
 _TEXT_AT_MOST = 4000
 _VERSION = re.compile(r"[0-9][\w.+!-]*\Z")
 _SYSTEM = re.compile(r"\w+ [\w-]+\Z")
+_INSTRUCTION = re.compile(r"(?:ptx|sass):[\w.]+\Z")
 _PYTHON = re.compile(r"[0-9]+(?:\.[0-9]+)+[\w+]*\Z")
 
 Steps = list[str]
@@ -68,6 +69,8 @@ def _of(steps: Steps, value: str) -> list[str]:
         case ["environment", "python"]:
             return [] if _PYTHON.match(value) else [*kinds(value), "more than a version"]
         case ["source", "files", _] | ["source", "digest"] | ["seal"]:
+            return []
+        case ["measurements", _, "metric"] if _INSTRUCTION.match(value):  # ld.local is no host
             return []
         case _:
             return kinds(value)

@@ -1,9 +1,9 @@
-"""One cell of the matrix, in a process of its own: call one kernel in one form, say what came of it.
+"""One cell of the matrix: call one kernel in one form, say what came of it.
 
 `python cell.py FORM` prints a line of JSON: whether the numbers were right, or what was raised.
 `python cell.py --cost` prints the seconds that the host takes for a call, in every form that
 starts the kernel, nine samples each. The kernel adds one to each of 32 numbers; it is the same for
-all forms. `cells.py` imports this once and forks a process for each.
+all forms. `cells.py` imports this once and answers one after the other.
 """
 
 import ctypes
@@ -77,7 +77,10 @@ def patched(source: Any, target: Any) -> None:
             return launch(self, *words, **named)
 
     KernelLauncher.launch = launch_in_context
-    bare(source, target)
+    try:
+        bare(source, target)
+    finally:
+        KernelLauncher.launch = launch
 
 
 # endregion

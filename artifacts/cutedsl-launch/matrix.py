@@ -1,6 +1,4 @@
-"""The matrix of versions and call forms: every cell in a process of its own, what it said compared
-with known messages.
-"""
+"""The matrix of versions and call forms: what each cell said, compared with known messages."""
 
 import json
 import re
@@ -9,20 +7,20 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from threading import Timer
 from typing import Any, Self
 
-from kernel import arch
 from shared import cutedsl_older as older
 
 CELL = Path(__file__).parent / "cell.py"
 CELLS = Path(__file__).parent / "cells.py"
-SECONDS, AT_ONCE = 150, 7  # of all cells of a version; processes
+SECONDS = 60  # of a cell, import included
 TODAY, COST = "today", "--cost"
+KINDS = ("other", "kernel", "switch")  # of call forms; all but the first are how their names begin
 
 # region: messages
 MESSAGES = {
@@ -74,101 +72,106 @@ def places() -> dict[str, Path | None]:
     return found
 
 
-class Parents:
-    """A process for each version that is installed, with the switch in its environment and without, which
-    imports CuTe DSL and then forks; all import at the same time.
+class Worker:
+    """A process that imports one version of CuTe DSL and then answers cells, one after the other."""
+
+    def __init__(self, version: str, first: Path | None, *, switch: bool) -> None:
+        """Start it; it imports while nobody waits."""
+        self._version = version
+        self._variables = variables(first, switch=switch)
+        self._start()
+
+    def _start(self) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [sys.executable, str(CELLS)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            env=self._variables,
+        )  # fmt: skip
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has been ended; the next question starts another."""
+        return self._process.returncode is not None
+
+    def ask(self, words: Sequence[str]) -> list[dict[str, Any]]:
+        """Return what came of each word: its `answer`, or how the process `ended` without one."""
+        return [self._answer(word) for word in words]
+
+    def _answer(self, word: str) -> dict[str, Any]:
+        if self.ended:
+            self._start()
+        late = Timer(SECONDS, self._process.kill)
+        late.start()
+        try:
+            self._process.stdin.write(json.dumps(word) + "\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+        except (OSError, ValueError):
+            return {"ended": self.end()}
+        finally:
+            late.cancel()
+
+    def end(self) -> str:
+        """End the process; return its status and the last of what it said."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # what it was asked may still be in the pipe
+                pipe.close()
+        with self._said as said:
+            said.seek(0)
+            told = said.read().decode("utf-8", "replace")[-2000:]
+        return f"status {self._process.returncode} {told}".strip()
+
+
+class Workers:
+    """Processes for each version that is installed; all import at the same time.
+
+    A launch from plain Python leaves off in the middle, so those forms have a process of their own, as
+    have those with the switch, which is read at the import; all others share one.
     """
 
     def __enter__(self) -> Self:
         """Start them."""
-        self._open = ExitStack()
-        self._anew: list[str] = []
-        self._started = {
-            (version, switch): self._start(first, switch=switch)
+        self._workers = {
+            (version, kind): Worker(version, first, switch=kind == "switch")
             for version, first in places().items()
-            for switch in (False, True)
+            for kind in KINDS
         }
         return self
 
     def __exit__(self, *_: object) -> None:
         """End them."""
-        for process, _ in self._started.values():
-            process.kill()
-        self._open.close()
+        for worker in self._workers.values():
+            if not worker.ended:
+                worker.end()
 
-    def _start(self, first: Path | None, *, switch: bool) -> tuple[subprocess.Popen, Any]:
-        said = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the rest
-        process = subprocess.Popen(
-            [sys.executable, str(CELLS)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True,
-            env=variables(first, switch=switch),
-        )  # fmt: skip
-        return self._open.enter_context(process), said
-
-    def ask(
-        self, version: str, words: Sequence[str], *, switch: bool = False
-    ) -> list[dict[str, Any]]:
-        """Return what came of each word; if the parent dies or hangs, that is what came of all."""
-        if not words:
-            return []
-        process, said = self._started[version, switch]
-        late = Timer(SECONDS, process.kill)
-        late.start()
-        try:
-            process.stdin.write(json.dumps([list(words), AT_ONCE]) + "\n")
-            process.stdin.flush()
-            told = json.loads(process.stdout.readline())
-        except (OSError, ValueError):
-            how = f"all of {version} ended, status {_end_of(process, said)}"
-            return [{"ended": how}] * len(words)
-        finally:
-            late.cancel()
-        self._anew += [version] * len(words if told["way"] != "fork" else told["forks"])
-        if told["way"] != "fork":
-            print(f"{version}: importing it started the driver; each cell imports it anew")  # noqa: T201
-        for word, why in told["forks"].items():
-            print(f"{version}, {word}: a fork ended and a new process was started: {why}")  # noqa: T201
-        return told["found"]
-
-    def anew(self, version: str) -> int:
-        """Return for how many cells of a version a fork was not enough."""
-        return self._anew.count(version)
+    def ask(self, version: str, kind: str, words: Sequence[str]) -> list[dict[str, Any]]:
+        """Return what came of each word."""
+        return self._workers[version, kind].ask(words)
 
 
-def _end_of(process: subprocess.Popen, said: Any) -> str:
-    """End a process; return its status and the last of what it said."""
-    process.kill()
-    process.wait()
-    with suppress(OSError):  # what it was asked may still be in the pipe
-        process.stdin.close()
-    said.seek(0)
-    return f"{process.returncode} {said.read().decode('utf-8', 'replace')[-2000:]}"
+def kind_of(form: str) -> str:
+    """Return which process of a version a form is called in."""
+    return next((kind for kind in KINDS[1:] if form.startswith(kind)), KINDS[0])
 
 
 def variables(first: Path | None, *, switch: bool) -> dict[str, str]:
-    """Return the environment of a process that imports a version and then forks.
-
-    Whether there is a GPU is asked of NVML, and its architecture is told, so that nothing has to
-    start the driver before the forks do.
-    """
-    told = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "CUTE_DSL_ARCH": arch()}
-    told |= {"OPENBLAS_NUM_THREADS": "1"}  # a process that forks has one thread
-    return older.environment(first) | told | ({"CUTE_DSL_ENABLE_TVM_FFI": "1"} if switch else {})
+    """Return the environment of a process that imports a version."""
+    return older.environment(first) | ({"CUTE_DSL_ENABLE_TVM_FFI": "1"} if switch else {})
 
 
-def outcomes(parents: Parents, wanted: Sequence[str]) -> dict[tuple[str, str], Outcome]:
-    """Run the cells of these forms in every version that is installed, some at a time."""
-    groups = [
-        (version, switch, [form for form in wanted if form.startswith("switch") == switch])
-        for version in places()
-        for switch in (False, True)
-    ]
+def outcomes(workers: Workers, wanted: Sequence[str]) -> dict[tuple[str, str], Outcome]:
+    """Run the cells of these forms in every version that is installed."""
+    groups = [(version, kind) for version in places() for kind in KINDS]
+    words = {kind: [form for form in wanted if kind_of(form) == kind] for kind in KINDS}
     with ThreadPoolExecutor(max(1, len(groups))) as pool:
-        told = pool.map(lambda group: parents.ask(group[0], group[2], switch=group[1]), groups)
+        told = pool.map(lambda group: workers.ask(*group, words[group[1]]), groups)
         found = {
             (version, form): _outcome(each)
-            for (version, _, forms), all_told in zip(groups, told, strict=True)
-            for form, each in zip(forms, all_told, strict=True)
+            for (version, kind), all_told in zip(groups, told, strict=True)
+            for form, each in zip(words[kind], all_told, strict=True)
         }
     return {(version, form): found[version, form] for version in places() for form in wanted}
 
@@ -179,11 +182,11 @@ def _outcome(told: dict[str, Any]) -> Outcome:
     return Outcome("none", right=False, message=f"the process ended: {told['ended']}")
 
 
-def costs(parents: Parents) -> dict[str, dict[str, list[float]]]:
+def costs(workers: Workers) -> dict[str, dict[str, list[float]]]:
     """Return the host's seconds of a call by version and way; the versions take turns."""
     versions = list(places())
     with ThreadPoolExecutor(max(1, len(versions))) as pool:
-        told = list(pool.map(lambda version: parents.ask(version, [COST])[0], versions))
+        told = list(pool.map(lambda version: workers.ask(version, KINDS[0], [COST])[0], versions))
     for version, each in zip(versions, told, strict=True):
         if "ended" in each:
             print(f"{version}: no times, the process ended: {each['ended']}")  # noqa: T201

@@ -28,17 +28,17 @@ def reproduce(run):
         run.count("installed", version in installed, unit="versions", subject=f"CuTe DSL {version}")
     if kernel.missing():
         print(kernel.missing())  # noqa: T201 - whoever runs it learns why so little was measured
-    with matrix.Parents() as parents:
+    with matrix.Workers() as workers:
         prepare(run)
-        call_forms(run, parents)
+        call_forms(run, workers)
         if run.on_gpu and not run.tiny:
-            cost(run, parents)
+            cost(run, workers)
     for tokens, splits in run.sizes(full=SHAPES, tiny=[(2, 4)]):
         reduction(run, tokens, splits)
 
 
 def prepare(run):
-    """Compile the reductions that are not kept yet, while the parents import."""
+    """Compile the reductions that are not kept yet, while the workers import."""
     if run.on_gpu and not kernel.missing():
         for _, splits in run.sizes(full=SHAPES, tiny=[(2, 4)]):
             for weighers in NAMES:
@@ -46,10 +46,10 @@ def prepare(run):
 
 
 # region: matrix
-def call_forms(run, parents):
+def call_forms(run, workers):
     """Call the kernel in every form, in every version that is here; record what came of it."""
     wanted = run.sizes(full=matrix.forms(), tiny=["kernel", "switch without annotations, tensors"])
-    for (version, form), outcome in matrix.outcomes(parents, wanted).items():
+    for (version, form), outcome in matrix.outcomes(workers, wanted).items():
         sizes = {"version": version, "form": form}
         run.count("right", outcome.right, unit="calls", subject="add one", **sizes)
         for name in outcome.said:
@@ -58,17 +58,14 @@ def call_forms(run, parents):
         run.count("said", unknown, unit="calls", subject="anything else", **sizes)
         if unknown:
             print(f"{version}, {form}: {outcome.message[:2000]}")  # noqa: T201 - for whoever looks into it
-    for version in matrix.places():
-        count = parents.anew(version)
-        run.count("started_anew", count, unit="cells", subject=f"CuTe DSL {version}")
 
 
 # endregion
 
 
-def cost(run, parents):
+def cost(run, workers):
     """Record what a call costs the host in each form that starts the kernel, in every version."""
-    for version, ways in matrix.costs(parents).items():
+    for version, ways in matrix.costs(workers).items():
         for way, seconds in ways.items():
             run.count("call_time", seconds, unit="s", subject=way, version=version)
 
