@@ -111,8 +111,10 @@ def call_exported(source: torch.Tensor, target: torch.Tensor) -> None:
         finish()
 
 
-def handle(source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
-    """Load the machine code with the driver; return what launches its kernel by its handle."""
+def handles(source: torch.Tensor, target: torch.Tensor) -> dict[str, Callable[[], None]]:
+    """Load the machine code with the driver; return what launches its kernel by its handle: through
+    NVIDIA's bindings, and through ctypes.
+    """
     from cuda.bindings import driver
 
     with tempfile.TemporaryDirectory() as folder:
@@ -123,14 +125,20 @@ def handle(source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
     kernel = _checked(driver.cuModuleEnumerateFunctions(count, module))[0]
     values = [ctypes.c_void_p(each.data_ptr()) for each in (source, target)]
     addresses = (ctypes.c_void_p * 2)(*map(ctypes.addressof, values))
+    where, number = ctypes.addressof(addresses), int(kernel)
+    start = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    start.argtypes = [ctypes.c_void_p] + 7 * [ctypes.c_uint] + 3 * [ctypes.c_void_p]
 
     def launch() -> None:
         stream = torch.cuda.current_stream().cuda_stream
-        where = ctypes.addressof(addresses)
         _checked(driver.cuLaunchKernel(kernel, 1, 1, 1, COUNT, 1, 1, 0, stream, where, 0))
-        launch.keeps = values, module
 
-    return launch
+    def launch_by_ctypes() -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        _checked((start(number, 1, 1, 1, COUNT, 1, 1, 0, stream, where, None),))
+
+    launch.keeps = launch_by_ctypes.keeps = values, addresses, module
+    return {"handle": launch, "handle, by ctypes": launch_by_ctypes}
 
 
 def _checked(result: tuple[Any, ...]) -> Any:
@@ -170,7 +178,7 @@ FORMS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     )(*pair),
     "compiled for tvm-ffi from tensors": lambda *pair: compiled(*pair, options=FFI)(*pair),
     "object file, views": call_exported,
-    "handle": lambda *pair: handle(*pair)(),
+    "handle": lambda *pair: handles(*pair)["handle"](),
 }
 
 
@@ -203,7 +211,8 @@ def costs() -> dict[str, list[float]]:
             "compiled, views made anew": lambda: function(*views(*pair)),
             "compiled for tvm-ffi, tensors": lambda: direct(*pair),
             "object file, views": lambda: plain(*ready),
-            "handle": handle(*pair),
+            **handles(*pair),
+            "asking for the stream": lambda: torch.cuda.current_stream().cuda_stream,
             "torch.add": lambda: torch.add(source, 1, out=target),
         }
         for call in ways.values():
