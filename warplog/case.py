@@ -128,9 +128,10 @@ def _form(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _raw(tensor: torch.Tensor) -> torch.Tensor:
-    """Return all the memory behind a tensor, as bytes."""
+    """Return all the memory behind a tensor, as words of eight bytes if it is some: that compares faster."""
     raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    return raw.set_(tensor.untyped_storage())
+    raw.set_(tensor.untyped_storage())
+    return raw if raw.numel() % 8 else raw.view(torch.int64)
 
 
 def _same_constant(one: Any, two: Any) -> bool:

@@ -5,6 +5,7 @@ compared with the reference, the inputs change in place from round to round, and
 allocates holds NaN until it writes it.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -137,25 +138,38 @@ def _relative(out: torch.Tensor, ref: torch.Tensor) -> float:
     difference = norm = worst = largest = 0.0
     for part, whole in zip(_chunks(out), _chunks(ref), strict=True):
         ours, theirs = part.double(), whole.double()
-        finite = torch.isfinite(theirs)
-        if not bool(finite.all()):
-            one, two = ours[~finite], theirs[~finite]
-            if not bool(((one == two) | (one.isnan() & two.isnan())).all()):
-                message = "differs where the reference is not finite"
-                raise Wrong(message)
-            ours, theirs = ours[finite], theirs[finite]
-        if not bool(torch.isfinite(ours).all()):
-            message = f"{int((~torch.isfinite(ours)).sum())} elements are NaN or infinite"
-            raise Wrong(message)
-        if theirs.numel():
-            gap = (ours - theirs).abs()
-            difference += float(gap.square().sum())
-            norm += float(theirs.square().sum())
-            worst = max(worst, float(gap.max()))
-            largest = max(largest, float(theirs.abs().max()))
+        found = _sizes(ours, theirs)
+        if not all(map(math.isfinite, found)):
+            found = _sizes(*_finite(ours, theirs))
+        difference += found[0]
+        norm += found[1]
+        worst = max(worst, found[2])
+        largest = max(largest, found[3])
     if largest == 0.0:
         return 0.0 if worst == 0.0 else float("inf")
     return float(max((difference / norm) ** 0.5, worst / largest))
+
+
+def _sizes(ours: torch.Tensor, theirs: torch.Tensor) -> list[float]:
+    """Return ‖ours - theirs‖², ‖theirs‖², max|ours - theirs| and max|theirs|, read at once."""
+    if not theirs.numel():
+        return [0.0] * 4
+    gap = (ours - theirs).abs()
+    sizes = [gap.square().sum(), theirs.square().sum(), gap.max(), theirs.abs().max()]
+    return list(map(float, torch.stack(sizes).tolist()))
+
+
+def _finite(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return both where the reference is finite; raise Wrong where ours differs elsewhere or is not."""
+    finite = torch.isfinite(theirs)
+    one, two = ours[~finite], theirs[~finite]
+    if not bool(((one == two) | (one.isnan() & two.isnan())).all()):
+        message = "differs where the reference is not finite"
+        raise Wrong(message)
+    if not bool(torch.isfinite(ours[finite]).all()):
+        message = f"{int((~torch.isfinite(ours[finite])).sum())} elements are NaN or infinite"
+        raise Wrong(message)
+    return ours[finite], theirs[finite]
 
 
 def _chunks(tensor: torch.Tensor) -> list[torch.Tensor]:
