@@ -2,7 +2,9 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -356,3 +358,57 @@ def test_a_ladder_step_differs_from_the_one_before(artifact):
         steps = list(artifact("reproduce").steps(tokens).values())
         assert steps[0] is None
         assert len(set(steps)) == len(steps)
+
+
+class Compared(TinyRun):
+    """A run that only draws what a comparison would draw, and keeps who was compared."""
+
+    def __init__(self):
+        self.subjects = []
+
+    def compare(self, subjects, *, inputs, **_):
+        self.subjects.append(list(subjects))
+        for seed in range(5):
+            inputs(seed)
+
+
+def test_two_comparisons_of_a_family_draw_its_lists_once(artifact, monkeypatch):
+    drawn = []
+    found = workloads.drawn(TinyRun, "uniform", 1)
+    counted = replace(found, draw=lambda seed: drawn.append(seed) or found.draw(seed))
+    run = Compared()
+    monkeypatch.setattr(run, "on_gpu", True, raising=False)
+    artifact("reproduce").family(run, artifact("contenders").Peers(TinyRun), counted, samples=3)
+    assert [len(names) for names in run.subjects] == [2, 1]
+    assert sorted(drawn) == [0, 1, 2, 3, 4]
+
+
+def test_what_waits_for_the_host_takes_turns_with_the_kernel_and_is_no_baseline(artifact):
+    """A baseline is timed twice and held against itself: a host's moods would look like a doubt."""
+    run = SimpleNamespace(tiny=False, on_gpu=True, seed=3, device=TinyRun.device)
+    peers = artifact("contenders").Peers(TinyRun)
+    names = list(peers.subjects(run, workloads.public(TinyRun, 1)))
+    assert names[0] == "kernel"
+    assert {"batched", "eager", "eager, whole cache in float32"} <= set(names)
+
+
+def test_what_fails_at_its_first_call_fails_where_it_is_timed(artifact, monkeypatch):
+    called = []
+    script = artifact("reproduce")
+    monkeypatch.setattr(script, "splitk", lambda *_, plan: called.append(plan) or 1 / 0)
+    peers = SimpleNamespace(compiled=lambda *_: 1 / 0)
+    script.call_first(TinyRun, peers)
+    assert called
+
+
+def test_all_compilers_work_side_by_side(artifact, monkeypatch):
+    """The longest, flashinfer's, takes half a minute: the others work meanwhile."""
+    ours, waited = Event(), []
+    script = artifact("reproduce")
+    monkeypatch.setattr(script, "build", lambda *_: ours.set())
+    monkeypatch.setattr(script, "call_first", lambda *_: None)
+    peers = SimpleNamespace(backends=("fa3",), build=lambda _: waited.append(ours.wait(20)))
+    run = SimpleNamespace(on_gpu=True, tiny=False)
+    listing = script.made_ready(run, peers)
+    assert waited == [True]
+    assert profile.instructions(listing, "HGMMA") >= 20

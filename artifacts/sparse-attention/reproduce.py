@@ -1,24 +1,27 @@
-"""Reproduce every number of the entry on sparse attention: one GPU, about two minutes.
+"""Reproduce every number of the entry on sparse attention: one GPU, less than three minutes.
 
 First what is right, then the time beside the gather and the peers for every family, the public
 workloads, the ladder of versions, and where the time inside a block goes.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
 
 import torch
+from contenders import MORE, Peers, study_plan
 from kernel import EarlierPlan, gather
 from reference import attention, row_sums
 from shared.cuda_module import compile_source
 from shared.dsa import wrong_elements
 from shared.dsa_decode.attend import build, decode, marks
-from shared.dsa_decode.peers import WORKSPACE_BYTES, Planned, batched, eager, flashinfer_or_none
 from shared.dsa_decode.plan import FEW_LONG, PLANS, QUEUED, Plan, plan_for
 from shared.dsa_decode.workloads import amounts, drawn, edges, pages_of, public
 from shared.dsa_lists import CONTEST
-from shared.splitk import Plan as StudyPlan
 from shared.splitk import splitk
+
+from warplog import profile
 
 TOKENS = (1, 2, 4, 8, 12, 16, 32, 64, 128, 256)
 OTHER_FAMILIES = (
@@ -26,122 +29,80 @@ OTHER_FAMILIES = (
     "uniform-of-131072", "shuffled contest-like", "interleaved contest-like",
     "sorted-pads-first contest-like", "sorted-pads-last contest-like",
 )  # fmt: skip
-BACKENDS = ("fa3", "fa2")  # of flashinfer
-PLANNED = {"family": "uniform", "tokens": 8}  # where flashinfer's planning is timed as well
-LADDER = (1, 8, 64)
+LADDER = [("uniform", 1), ("uniform", 8), ("uniform", 64), ("contest-like", 64)]
 CHOSEN = dict.fromkeys(plan for _, plan in (*PLANS, *FEW_LONG))
 CHECKED = [*CHOSEN, QUEUED, Plan(64, 8), EarlierPlan(8, 8)]
 
 
 def reproduce(run):
-    if run.on_gpu:
-        build(*CHECKED, *(plan for tokens in LADDER for plan in steps(tokens).values() if plan))
-    what_is_right(run)
     peers = Peers(run)
+    listing = made_ready(run, peers)
+    what_is_right(run)
     for tokens in run.sizes(full=TOKENS, tiny=(1,)):
         family(run, peers, drawn(run, "uniform", tokens), samples=7)
     for tokens in run.sizes(full=(4, 64), tiny=()):
         for name in OTHER_FAMILIES:
             family(run, peers, drawn(run, name, tokens), samples=3)
     for case in run.sizes(full=range(len(CONTEST)), tiny=(1,)):
-        family(run, peers, public(run, case), samples=5, case=case)
+        family(run, peers, public(run, case), samples=3, case=case)
     if run.on_gpu:
         ladder(run)
-        generated_code(run)
+        generated_code(run, listing)
     if run.on_gpu and not run.tiny:
-        compiled(run)
         inside_a_block(run)
 
 
-class Peers:
-    """flashinfer's backends and the study kernel, for any family."""
-
-    def __init__(self, run):
-        """Allocate flashinfer's workspace, if it is here to use it."""
-        self.flashinfer = flashinfer_or_none() if run.on_gpu and not run.tiny else None
-        if self.flashinfer:
-            self.workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.int8, device=run.device)
-            with ThreadPoolExecutor() as pool:  # half a minute each, where it has never been built
-                list(pool.map(self.build, BACKENDS))
-
-    def build(self, backend):
-        """Have flashinfer compile a backend."""
-        table = torch.zeros(1, dtype=torch.int32, device=self.workspace.device)
-        Planned(self.flashinfer, backend, [1], self.workspace).plan(table)
-
-    def subjects(self, run, family):
-        """Name the kernel, where there is a GPU for it, and those of its peers that are here."""
-        counts = family.draw(run.seed).valid.tolist()
-        ours = partial(decode, lengths=counts)
-        found = {"kernel": without_table(ours)} if run.on_gpu else {}
-        if family.name == "uniform" or run.tiny:
-            study = partial(splitk, plan=study_plan(family.tokens))
-            found["split-K in Triton"] = without_table(study)
-        if self.flashinfer:
-            for backend in BACKENDS:
-                peer = Planned(self.flashinfer, backend, counts, self.workspace)
-                found[f"flashinfer {backend}"] = peer
-            if family.sizes == PLANNED:
-                planned = Planned(self.flashinfer, "fa3", counts, self.workspace)
-                found["flashinfer fa3, planning"] = planned.planning
-        return found
+def made_ready(run, peers):
+    """Set all compilers to work side by side: half a minute, where nothing has ever been built.
+    Return the listing of the kernel for 64 full lists, if there is a GPU for it.
+    """
+    if not run.on_gpu:
+        return None
+    with ThreadPoolExecutor() as pool:
+        started = [pool.submit(peers.build, backend) for backend in peers.backends]
+        ladder_plans = [plan for _, tokens in LADDER for plan in steps(tokens).values() if plan]
+        build(*CHECKED, *ladder_plans)
+        plan = plan_for(64)
+        listing = pool.submit(profile.sass, compile_source(plan.source, **plan.macros))
+        if not run.tiny:
+            call_first(run, peers)
+        for each in started:
+            each.result()
+    return listing.result()
 
 
-def without_table(call):
-    """Leave out the last input, flashinfer's page table."""
-    return lambda *inputs: call(*inputs[:-1])
-
-
-def study_plan(tokens):
-    """Choose the study kernel's best plan of those that we tried; few steps for an interpreter."""
-    if not torch.cuda.is_available():
-        return StudyPlan(block=128, splits=2)
-    if tokens <= 4:
-        return StudyPlan(block=32, stages=3, splits=32)
-    if tokens <= 16:
-        return StudyPlan(splits=16)
-    return StudyPlan(stages=5, splits=2 if tokens >= 64 else 4, warps=8)
+def call_first(run, peers):
+    """Call what compiles at its first call; what fails says so where it is timed."""
+    made = drawn(run, MORE["family"], MORE["tokens"]).inputs(run.seed, pages_of(run))
+    with suppress(Exception):
+        peers.compiled(*made)
+    for plan in {study_plan(tokens) for tokens in TOKENS}:
+        with suppress(Exception):
+            splitk(*made[:-1], plan=plan)
 
 
 def family(run, peers, family, samples, **more):
-    """Time the kernel and its peers on one family; a gather of the same rows beside the uniform one,
-    PyTorch token by token beside the public workloads.
-    """
+    """Time the kernel and its peers on one family; a gather of the same rows beside the uniform one."""
     pages, sizes = pages_of(run), {**family.sizes, **more}
-    subjects = peers.subjects(run, family)
-    if family.name == "contest":
-        subjects["batched"] = batched
-    of_peers = {
-        "reference": lambda *inputs: attention(*inputs[:-1]),
-        "inputs": lambda seed: family.inputs(seed, pages),
+    family = replace(family, draw=cache(family.draw))
+    inputs = cache(lambda seed: family.inputs(seed, pages))  # 3 GB, until this returns
+    run.compare(
+        peers.subjects(run, family),
+        reference=lambda *inputs: attention(*inputs[:-1]),
+        inputs=inputs,
+        samples=samples,
+        **amounts(family, run.seed),
         **sizes,
-    }
-    run.compare(subjects, samples=samples, **amounts(family, run.seed), **of_peers)
-    if family.name == "contest":
-        whole = partial(eager, whole_cache=True)
-        token_by_token = {"eager": eager, "eager, whole cache in float32": whole}
-        run.compare(token_by_token, samples=2, **of_peers)
+    )
     if run.on_gpu and family.name == "uniform":
         run.compare(
             subjects={"gather": gather},
             reference=row_sums,
-            inputs=lambda seed: family.inputs(seed, pages)[2:5],
+            inputs=lambda seed: inputs(seed)[2:5],
             exact=True,
             samples=samples,
             **sizes,
         )
-
-
-def compiled(run):
-    """Time PyTorch on all tokens at once, as it is and compiled."""
-    found = drawn(run, "uniform", 8)
-    run.compare(
-        subjects={"batched": batched, "batched, compiled": torch.compile(batched, dynamic=False)},
-        reference=lambda *inputs: attention(*inputs[:-1]),
-        inputs=lambda seed: found.inputs(seed, pages_of(run)),
-        samples=7,
-        **found.sizes,
-    )
 
 
 def what_is_right(run):
@@ -194,28 +155,27 @@ def steps(tokens):
 
 def ladder(run):
     """Time the versions that led to the kernel."""
-    for tokens in run.sizes(full=LADDER, tiny=(1,)):
-        for name in ("uniform", "contest-like") if tokens > 1 else ("uniform",):
-            found = drawn(run, name, tokens)
-            study = partial(splitk, plan=study_plan(tokens))
-            run.compare(
-                subjects={
-                    step: partial(decode, plan=plan) if plan else study
-                    for step, plan in steps(tokens).items()
-                },
-                reference=attention,
-                inputs=lambda seed, found=found: found.inputs(seed, pages_of(run))[:-1],
-                samples=5,
-                operation="ladder",
-                **found.sizes,
-                **amounts(found, run.seed),
-            )
+    for name, tokens in run.sizes(full=LADDER, tiny=LADDER[:1]):
+        found = drawn(run, name, tokens)
+        study = partial(splitk, plan=study_plan(tokens))
+        run.compare(
+            subjects={
+                step: partial(decode, plan=plan) if plan else study
+                for step, plan in steps(tokens).items()
+            },
+            reference=attention,
+            inputs=lambda seed, found=found: found.inputs(seed, pages_of(run))[:-1],
+            samples=5,
+            operation="ladder",
+            **found.sizes,
+            **amounts(found, run.seed),
+        )
 
 
 def inside_a_block(run):
     """Count the cycles until each mark inside a block: the median of the blocks that had rows, cold."""
     flush = torch.randn(2**26, device=run.device)
-    shown = [drawn(run, "uniform", tokens) for tokens in (1, 4, 16, 64)]
+    shown = [drawn(run, "uniform", tokens) for tokens in (1, 16, 64)]
     shown += [public(run, 0), drawn(run, "contest-like", 64)]
     for each in shown:
         made = each.inputs(run.seed, pages_of(run))[:-1]
@@ -232,12 +192,7 @@ def inside_a_block(run):
             run.count("cycles", value, unit="cycles", subject="kernel", **sizes)
 
 
-def generated_code(run):
-    """Count matrix instructions, asynchronous copies and spills of the plan for 64 full lists."""
-    plan = plan_for(64)
-    run.profile(
-        "kernel",
-        code=compile_source(plan.source, **plan.macros),
-        counters=["sass:HGMMA", "sass:LDGSTS", "sass:STL", "sass:LDL"],
-        tokens=64,
-    )
+def generated_code(run, listing):
+    """Count matrix instructions, asynchronous copies and spills of the kernel for 64 full lists."""
+    counters = ["sass:HGMMA", "sass:LDGSTS", "sass:STL", "sass:LDL"]
+    run.profile("kernel", code=listing, counters=counters, tokens=64)
