@@ -29,6 +29,7 @@ class EarlierPlan(Plan):
     bulk: bool = False
     compact: bool = True
     last: bool = True
+    each: bool = False
 
     source = EARLIER
 

@@ -16,7 +16,7 @@
 // CLUSTER-th of the columns each. Where a token has several clusters (GROUPS), partial outputs go to
 // memory, and the block that arrives last weighs them (LAST), or another kernel does (`weigh`).
 //
-// Macros: SPLITS CLUSTER WARPS TILE STAGES RESIDENT BULK COMPACT LAST WIDTH SHARED
+// Macros: SPLITS CLUSTER WARPS TILE STAGES RESIDENT BULK COMPACT LAST EACH WIDTH SHARED
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
@@ -65,6 +65,15 @@ __device__ inline void wait_for(u32 barrier, u32 parity) {
 
 __device__ inline void arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+
+// A warp has read a slot. One lane says so for all; with EACH every lane says it for itself, which takes
+// longer, and which racecheck can follow: it does not see that __syncwarp comes before the one lane's word.
+constexpr u32 READERS = EACH ? 32 : 1;  // of a warp, that say so
+
+__device__ inline void has_read(u64 &barrier) {
+    if (!EACH) __syncwarp();
+    if (EACH || threadIdx.x % 32 == 0) arrive(address(&barrier));
 }
 
 // A barrier of the warps that compute.
@@ -319,8 +328,7 @@ __device__ inline void attend(Warp &own, Shared &shared, u32 count, float scale)
     const u32 tiles = (count + TILE - 1) / TILE;
     wait_for(address(&shared.queries), 0);
     load_queries(own, shared);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(address(&shared.freed[STAGES - 1]));
+    has_read(shared.freed[STAGES - 1]);
     for (u32 tile = 0; tile < tiles; ++tile) {
         wait_for(address(&shared.arrived[tile % STAGES]), tile / STAGES & 1);
         scores(own, shared, tile);
@@ -328,8 +336,7 @@ __device__ inline void attend(Warp &own, Shared &shared, u32 count, float scale)
         u32 packed[TILE / 16][4];
         weights(own, shared, tile, count, scale, packed);
         outputs(own, shared, tile, packed);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) arrive(address(&shared.freed[tile % STAGES]));
+        has_read(shared.freed[tile % STAGES]);
     }
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
@@ -434,7 +441,7 @@ decode(const char *q_nope, const char *q_pe, const char *ckv, const char *kpe, c
             const auto start = [](u64 &barrier, u32 count) {
                 asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(address(&barrier)), "r"(count) : "memory");
             };
-            for (u32 slot = 0; slot < STAGES; ++slot) start(shared.arrived[slot], BULK ? 1 : 32), start(shared.freed[slot], WARPS);
+            for (u32 slot = 0; slot < STAGES; ++slot) start(shared.arrived[slot], BULK ? 1 : 32), start(shared.freed[slot], READERS * WARPS);
             start(shared.queries, BULK ? 1 : 32);
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         }

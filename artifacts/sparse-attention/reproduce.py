@@ -31,7 +31,13 @@ OTHER_FAMILIES = (
 )  # fmt: skip
 LADDER = [("uniform", 1), ("uniform", 8), ("uniform", 64), ("contest-like", 64)]
 CHOSEN = dict.fromkeys(plan for _, plan in (*PLANS, *FEW_LONG))
-CHECKED = [*CHOSEN, QUEUED, Plan(64, 8), EarlierPlan(8, 8)]
+
+
+def checked(run):
+    """List plans of every kind. Tiny sizes on a GPU are for the sanitizer, which can follow the earlier
+    design only where each lane says that it has read.
+    """
+    return [*CHOSEN, QUEUED, Plan(64, 8), EarlierPlan(8, 8, each=run.tiny)]
 
 
 def reproduce(run):
@@ -60,8 +66,8 @@ def made_ready(run, peers):
         return None
     with ThreadPoolExecutor() as pool:
         started = [pool.submit(peers.build, backend) for backend in peers.backends]
-        ladder_plans = [plan for _, tokens in LADDER for plan in steps(tokens).values() if plan]
-        build(*CHECKED, *ladder_plans)
+        built = [plan for _, tokens in LADDER for plan in steps(run, tokens).values() if plan]
+        build(*checked(run), *built)
         plan = plan_for(64)
         listing = pool.submit(profile.sass, compile_source(plan.source, **plan.macros))
         if not run.tiny:
@@ -110,7 +116,7 @@ def what_is_right(run):
     pages = pages_of(run)
     subjects = {"split-K in Triton": partial(splitk, plan=study_plan(4))}
     if run.on_gpu:
-        subjects |= {f"kernel, {each}": partial(decode, plan=each) for each in CHECKED}
+        subjects |= {f"kernel, {each}": partial(decode, plan=each) for each in checked(run)}
     run.compare(
         subjects=subjects,
         reference=attention,
@@ -134,18 +140,20 @@ def what_is_right(run):
 
 
 # region: ladder
-def steps(tokens):
+def steps(run, tokens):
     """List the versions that led to the kernel, in their order, with the plan that each wants."""
     splits = {1: 32, 8: 16, 64: 4}[tokens]
     cluster = {1: 8, 8: 8, 64: 2}[tokens]
     pushed = {1: Plan(16, 16), 8: Plan(8, 8), 64: Plan(2, 2)}[tokens]
+    earlier = partial(EarlierPlan, splits, each=run.tiny)
     return {
         "split-K in Triton": None,
-        "mma.sync, two launches": EarlierPlan(splits, compact=False, last=False),
-        "no padding": EarlierPlan(splits, last=False),
-        "last block weighs": EarlierPlan(splits),
-        "clusters weigh": EarlierPlan(splits, cluster),
-        "bulk copies": EarlierPlan(splits, cluster, bulk=True),
+        "mma.sync, two launches": earlier(compact=False, last=False),
+        "no padding": earlier(last=False),
+        "last block weighs": earlier(),
+        "clusters weigh": earlier(cluster),
+        "each lane says so": EarlierPlan(splits, cluster, each=True),
+        "bulk copies": earlier(cluster, bulk=True),
         "wgmma, answers pushed": pushed,
     } | ({"tiles from a queue": QUEUED} if tokens == 64 else {})
 
@@ -161,7 +169,7 @@ def ladder(run):
         run.compare(
             subjects={
                 step: partial(decode, plan=plan) if plan else study
-                for step, plan in steps(tokens).items()
+                for step, plan in steps(run, tokens).items()
             },
             reference=attention,
             inputs=lambda seed, found=found: found.inputs(seed, pages_of(run))[:-1],
