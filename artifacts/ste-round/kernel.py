@@ -9,24 +9,37 @@ from types import FunctionType
 import torch
 from shared.bitnet_evidence import compiled
 from shared.bitnet_variants import EPS, WAYS, ternary
+from torch._functorch import config as functorch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 COMPILED = ("linear, normed", "naive", "functions", "whole layer", "round only",
-            "torchao")  # fmt: skip
+            "round only, scales detached", "torchao")  # fmt: skip
 
 
 def compiled_ways(names):
-    """Return, by name, ways that are compiled whole for one set of sizes.
+    """Return, by name, ways that are compiled whole, anew for each set of sizes.
 
-    Each is a function with code of its own, for dynamo keeps what it compiled with the code.
+    Each is a function with code of its own, for dynamo keeps what it compiled with the code. A graph with
+    an autograd Function is kept on disk as well: without leave it would be traced anew in every process.
     """
+    functorch.autograd_cache_allow_custom_autograd_functions = True
     found = {}
     for name in names:
         code = call_way.__code__.replace(co_name=name.replace(" ", "_").replace(",", ""))
         traced = FunctionType(code, globals(), code.co_name, (WAYS[name],))
         found[f"{name}, compiled"] = compiled(traced, dynamic=False)
     return found
+
+
+def any_tokens(way):
+    """Return a compiled way of which one graph serves all numbers of tokens, for one size of weight."""
+
+    def marked(x, weight, gain):
+        torch._dynamo.mark_dynamic(x, 0)
+        return way(x, weight, gain)
+
+    return marked
 
 
 def call_way(x, weight, gain, way=None):

@@ -1,7 +1,7 @@
-"""A small character language model whose linear layers are BitNet's, and the loop that trains it.
+"""Small character language models, several at once, whose linear layers are BitNet's, and what trains them.
 
 Embedding, attention's product and the last layer are as usual; queries, keys, values, the output of
-attention and both layers of the perceptron are of the way under study.
+attention and both layers of the perceptron are of the rule under study.
 """
 
 # ruff: noqa: D102, N812 - forward is a module's, F is torch's custom
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from shared.bitnet_variants import BitLinear
+from many import ManyLinear, even, norm
+from replay import Repeated
 from text import LETTERS
 from torch import nn
 
@@ -18,8 +19,9 @@ EAGER_STEPS = 3
 
 @dataclass(frozen=True)
 class Shape:
-    """Width, heads, layers, context, batch, and steps of the training."""
+    """Pairs, width, heads, layers, context, batch, and steps of the training."""
 
+    pairs: int
     width: int
     heads: int
     layers: int
@@ -29,118 +31,93 @@ class Shape:
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each added to its input; every BitLinear brings its own norm."""
+    """Attention and a perceptron, each added to its input; every layer brings its own norm."""
 
-    def __init__(self, way, shape):
+    def __init__(self, rule, shape):
         super().__init__()
-        self.heads = shape.heads
-        self.read = BitLinear(way, shape.width, 3 * shape.width)
-        self.write = BitLinear(way, shape.width, shape.width)
-        self.up = BitLinear(way, shape.width, 4 * shape.width)
-        self.down = BitLinear(way, 4 * shape.width, shape.width)
+        self.heads, self.context = shape.heads, shape.context
+        pairs, width = shape.pairs, shape.width
+        self.read = ManyLinear(rule, pairs, width, 3 * width)
+        self.write = ManyLinear(rule, pairs, width, width)
+        self.up = ManyLinear(rule, pairs, width, 4 * width)
+        self.down = ManyLinear(rule, pairs, 4 * width, width)
 
     def forward(self, x):
-        batch, length, width = x.shape
-        parts = self.read(x).view(batch, length, 3, self.heads, width // self.heads)
+        pairs, letters, width = x.shape
+        parts = self.read(x).view(-1, self.context, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.write(seen.transpose(1, 2).reshape(batch, length, width))
+        x = x + self.write(seen.transpose(1, 2).reshape(pairs, letters, width))
         return x + self.down(F.gelu(self.up(x)))
 
 
-class Model(nn.Module):
-    """Letters [B, L] to scores of the next letter [B, L, letters]."""
+class Models(nn.Module):
+    """Letters [P, B, L] to scores of the next letter [P, B L, letters], L being the context."""
 
-    def __init__(self, way, shape):
+    def __init__(self, rule, shape):
         super().__init__()
-        self.letters = nn.Embedding(len(LETTERS), shape.width)
-        self.places = nn.Embedding(shape.context, shape.width)
-        self.blocks = nn.Sequential(*(Block(way, shape) for _ in range(shape.layers)))
-        self.last = nn.Sequential(
-            nn.RMSNorm(shape.width, eps=1e-5), nn.Linear(shape.width, len(LETTERS))
-        )
+        pairs, width = shape.pairs, shape.width
+        self.letters = nn.Parameter(torch.randn(pairs, len(LETTERS), width))
+        self.places = nn.Parameter(torch.randn(pairs, shape.context, width))
+        self.blocks = nn.Sequential(*(Block(rule, shape) for _ in range(shape.layers)))
+        self.gain = nn.Parameter(torch.ones(pairs, 1, width))
+        self.last = even(pairs, len(LETTERS), width)
+        bound = width**-0.5
+        self.bias = nn.Parameter(torch.empty(pairs, 1, len(LETTERS)).uniform_(-bound, bound))
 
     def forward(self, letters):
-        places = torch.arange(letters.shape[1], device=letters.device)
-        return self.last(self.blocks(self.letters(letters) + self.places(places)))
+        pairs = letters.shape[0]
+        own = torch.arange(pairs, device=letters.device).view(-1, 1, 1) * len(LETTERS)
+        x = F.embedding(letters + own, self.letters.flatten(0, 1)) + self.places[:, None]
+        x = norm(self.blocks(x.flatten(1, 2)), self.gain)
+        return torch.baddbmm(self.bias, x, self.last.transpose(1, 2))
 
-    def loss(self, window):
-        """Return the mean loss over windows [B, L + 1]."""
-        scores = self(window[:, :-1])
-        return F.cross_entropy(scores.flatten(0, 1), window[:, 1:].flatten())
+    def losses(self, window):
+        """Return each model's mean loss over windows [P, B, L + 1]."""
+        wanted = window[..., 1:].flatten()
+        each = F.cross_entropy(self(window[..., :-1]).flatten(0, 1), wanted, reduction="none")
+        return each.view(len(window), -1).mean(1)
+
+    def layers(self):
+        """Return the layers that are quantised."""
+        return [each for each in self.modules() if isinstance(each, ManyLinear)]
 
     def bitnet_weights(self):
         """Return the weights that are quantised."""
-        return [each.weight for each in self.modules() if isinstance(each, BitLinear)]
+        return [each.weight for each in self.layers()]
 
 
 def windows(text, shape, count, source):
-    """Draw `count` batches of windows, [count, batch, context + 1]."""
-    starts = torch.randint(len(text) - shape.context - 1, (count, shape.batch), generator=source)
+    """Draw `count` batches of windows for every pair, [count, P, batch, context + 1]."""
+    size = (count, shape.pairs, shape.batch)
+    starts = torch.randint(len(text) - shape.context - 1, size, generator=source)
     return text[starts[..., None] + torch.arange(shape.context + 1)]
 
 
-def initial(way, shape, seed, device):
-    """Return a model whose first weights depend on the seed alone, not on the way."""
+def initial(rule, shape, seed, device):
+    """Return models whose first weights depend on the seed alone, not on the rule."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Model(way, shape).to(device)
+        return Models(rule, shape).to(device)
 
 
 class Trainer:
-    """A model with AdamW; on a GPU a step is captured once as a CUDA graph and replayed.
-
-    Each trainer works on a stream of its own, so that several train side by side: steps this small leave
-    most of a GPU idle. A graph is captured on the stream that it is replayed on, for cuBLAS keeps what it
-    works in by stream, and two replays at a time must not share it. `replayed` says whether steps are
-    replays: where the capture fails, all are eager.
-    """
+    """Models with AdamW, a step at a time; on a GPU it is captured as a CUDA graph and replayed."""
 
     def __init__(self, model, batch):
         """`batch` is a first window, for its shape."""
         self.model = model
-        self.on_gpu = batch.is_cuda
-        own = {"fused": True, "capturable": True} if self.on_gpu else {}
+        own = {"fused": True, "capturable": True} if batch.is_cuda else {}
         options = {"lr": 2e-3, "betas": (0.9, 0.95), "weight_decay": 0.01, **own}
         self.optimiser = torch.optim.AdamW(model.parameters(), **options)
         self.window = torch.empty_like(batch)
-        self.side = torch.cuda.Stream() if self.on_gpu else None
-        self.graph, self.replayed, self.made = None, False, 0
+        self.steps = Repeated(self._work, on_gpu=batch.is_cuda, eager=EAGER_STEPS)
 
     def step(self, window):
-        """Make one step on a batch; the first ones are eager, for what they allocate."""
-        if not self.on_gpu:
-            self.window.copy_(window)
-            self._work()
-            return
-        if self.made == EAGER_STEPS:
-            self._capture()
-        self.side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.side):
-            self.window.copy_(window)
-            if self.replayed:
-                self.graph.replay()
-            else:
-                self._work()
-        self.made += 1
-
-    def join(self):
-        """Let the current stream wait for the steps made so far."""
-        if self.on_gpu:
-            torch.cuda.current_stream().wait_stream(self.side)
-
-    def _capture(self):
-        self.optimiser.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph, stream=self.side):
-                self._work()
-        except RuntimeError as error:
-            print(f"the training step cannot be captured: {error}")  # noqa: T201 - for who reads it
-        else:
-            self.graph, self.replayed = graph, True
+        """Make one step on a batch."""
+        self.steps.again(before=lambda: self.window.copy_(window))
 
     def _work(self):
         self.optimiser.zero_grad(set_to_none=True)
-        self.model.loss(self.window).backward()
+        self.model.losses(self.window).sum().backward()
         self.optimiser.step()
