@@ -324,10 +324,10 @@ def test_momentum_is_tried_at_several_rates_and_both_halves_in_the_classificatio
     artifact.toys.toys(run)
     pairs = 12
     for rate in artifact.toys.MOMENTUM_RATES:
-        where = {"task": "classification with momentum", "rate": rate, "pairs": pairs}
+        where = {"task": f"classification with momentum {rate}", "pairs": pairs}
         assert run.of("loss_ratio", "naive", **where) == pytest.approx(1, abs=0.1)
     for name in artifact.many.HALVES:
-        assert run.of("loss_ratio", name, task="classification", pairs=pairs) > 0
+        assert run.of("detached_ratio", name, task="classification", pairs=pairs) > 0
 
 
 def shape_of(artifact, **changes):
@@ -706,8 +706,7 @@ def test_one_thread_is_for_what_is_within_and_all_are_back_afterwards(artifact):
 def on_the_cpu(artifact, monkeypatch):
     """What is counted on the CPU with few tokens and no threshold of this process changed."""
     processor, run, states = artifact.processor, Counted(), []
-    monkeypatch.setattr(processor, "SMALL", (4, 16, 8))
-    monkeypatch.setattr(processor, "LARGE", (8, 16, 8))
+    monkeypatch.setattr(run, "sizes", lambda **_: [(4, 16, 8), (8, 16, 8)])
     monkeypatch.setattr(processor, "set_thresholds", lambda *given: states.append(given) or True)
     processor.on_the_cpu(run)
     run.states = states

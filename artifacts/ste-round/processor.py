@@ -49,21 +49,26 @@ def one_thread():
 
 
 def on_the_cpu(run):
-    """Time steps and quantisers, with all threads and with one, and with memory kept and given back."""
+    """Time steps and quantisers, with all threads and with one, and with memory given back and kept."""
     run.count("threads", torch.get_num_threads(), unit="threads", subject="cpu")
-    for sizes in (SMALL, LARGE):
-        for part, calls in (("step", steps(run, sizes)), ("quantisers", alone(run, sizes))):
-            timed(run, calls, part, "cpu", sizes)
+    small, large = run.sizes(full=[SMALL, LARGE], tiny=[(16, 64, 64), (64, 256, 256)])
+    for sizes in (small, large):
+        both(run, "cpu", sizes)
     with one_thread():
-        for part, calls in (("step", steps(run, SMALL)), ("quantisers", alone(run, SMALL))):
-            timed(run, calls, part, "cpu on one thread", SMALL)
-        timed(run, alone(run, LARGE), "quantisers", "cpu on one thread", LARGE)
-    in_both_states(run)
+        both(run, "cpu on one thread", small)
+        timed(run, alone(run, large), "quantisers", "cpu on one thread", large)
+    in_both_states(run, large)
+
+
+def both(run, place, sizes):
+    """Time the steps and the quantisers alone, and return the seconds by part."""
+    parts = {"step": steps(run, sizes), "quantisers": alone(run, sizes)}
+    return {part: timed(run, calls, part, place, sizes) for part, calls in parts.items()}
 
 
 # region: memory
-def in_both_states(run):
-    """Time the larger size again with free memory given back to the system at once, then with it kept.
+def in_both_states(run, sizes):
+    """Time a size again with free memory given back to the system at once, then with it kept.
 
     Left alone, glibc chooses between the two by what was freed before, another time in every process. The
     state that is set last remains: nothing is timed after it.
@@ -71,8 +76,7 @@ def in_both_states(run):
     found = defaultdict(dict)
     for state, thresholds in (("given back", GIVEN_BACK), ("kept", KEPT)):
         if set_thresholds(*thresholds):
-            for part, calls in (("step", steps(run, LARGE)), ("quantisers", alone(run, LARGE))):
-                seconds = timed(run, calls, part, f"cpu, memory {state}", LARGE)
+            for part, seconds in both(run, f"cpu, memory {state}", sizes).items():
                 for name, each in seconds.items():
                     found[part, name][state] = each
     for (part, name), each in found.items():
@@ -131,7 +135,7 @@ def quantise(of_weight, of_activation, weight, x):
 def timed(run, calls, part, place, sizes):
     """Time calls in turns, and return the seconds; beside them stand the operations and pages of a call."""
     where = dict(zip(("tokens", "width", "out"), sizes, strict=True), place=place, part=part)
-    rounds, each = (1, 1) if run.tiny else (9, 2) if sizes == SMALL else (7, 1)
+    rounds, each = (7, 1) if sizes == LARGE else (9, 2)
     found = wall_seconds(calls, CPU, rounds=rounds, each=each)
     for name, seconds in found.items():
         number = len(operations(calls[name]))

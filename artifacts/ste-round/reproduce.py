@@ -16,7 +16,7 @@ import toys
 import training
 from kernel import BREAKERS
 from layers import MAIN, steps
-from processor import on_the_cpu
+from processor import on_the_cpu, one_thread
 from shared.bitnet_cases import draw
 from shared.bitnet_evidence import breaks
 from shared.bitnet_torchao import leaf_of, shorten_tuning
@@ -33,9 +33,9 @@ def reproduce(run):
     with stage("gradients"):
         gradients.at_points(run, *run.sizes(full=[(512, 1024, 1024)], tiny=[(128, 128, 128)])[0])
         gradients.cosines(run, run.sizes(full=[1 << 22], tiny=[1 << 20])[0])
-    with stage("toys"):
+    with stage("toys"), one_thread():
         toys.toys(run)
-    with stage("language"):
+    with stage("language"), one_thread():
         training.language(run)
     with stage("compiled ahead"):
         ahead.finish(processes)

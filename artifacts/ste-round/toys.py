@@ -126,9 +126,10 @@ def toys(run):
         record(run, losses, where)
         record_distances(run, losses, where)
     for rate in MOMENTUM_RATES:
-        task = Task("classification with momentum", rate, pairs, epochs, momentum=True)
+        name = f"classification with momentum {rate}"
+        task = Task(name, rate, pairs, epochs, momentum=True)
         losses = learnt(RULES, task, run.seed, run.device)
-        record(run, losses, {"task": task.name, "rate": rate, "pairs": pairs})
+        record(run, losses, {"task": name, "pairs": pairs})
 
 
 def record(run, losses, where):
@@ -139,10 +140,8 @@ def record(run, losses, where):
             run.count("loss", mean, unit="", subject=name, step=epoch + 1, **where)
         if name != "functions":
             record_ratio(run, "loss_ratio", found[-1] / losses["functions"][-1], name, where)
-    detached = "round only, scales detached"
-    record_ratio(
-        run, "detached_ratio", losses[detached][-1] / losses["round only"][-1], detached, where
-    )
+        if "detached" in name:
+            record_ratio(run, "detached_ratio", found[-1] / losses["round only"][-1], name, where)
 
 
 def record_ratio(run, metric, ratios, name, where):
