@@ -18,7 +18,7 @@ DYNAMO = "ignore:.*should not be instantiated:DeprecationWarning"
 def artifact():
     with modules_of("ste-round") as load:
         names = ("kernel", "reference", "gradients", "text", "replay", "many", "toys", "model",
-                 "training", "layers", "sizes", "ahead", "processor", "reproduce")  # fmt: skip
+                 "training", "layers", "sizes", "ahead", "breaking", "processor", "reproduce")  # fmt: skip
         shared = ("bitnet_variants", "bitnet_evidence", "bitnet_cases")
         found = {name: load(name) for name in names}
         yield SimpleNamespace(**found, **{name: load(f"shared.{name}") for name in shared})
@@ -508,11 +508,34 @@ def test_work_that_has_ended_lets_its_graph_go_once_it_is_done(artifact, monkeyp
 
 
 def test_what_a_breaker_prints_is_kept_from_the_log(artifact, monkeypatch, capsys):
-    script = artifact.reproduce
-    monkeypatch.setattr(script, "available", dict)
-    monkeypatch.setattr(script, "breaks", lambda call, *leaves: call(*leaves).numel() * 0)
-    script.graph_breaks(Counted())
+    monkeypatch.setattr(artifact.breaking, "available", dict)
+    monkeypatch.setattr(
+        artifact.breaking, "breaks", lambda call, *leaves: call(*leaves).numel() * 0
+    )
+    artifact.breaking.graph_breaks(Counted())
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ('print(\'[["naive", "layer", 2]]\')', ""),
+        ("raise ValueError('no device')", "no device"),
+        ("import time; time.sleep(60)", "graph breaks are counted here"),
+    ],
+)
+def test_breaks_are_counted_by_another_process_or_else_here(
+    artifact, monkeypatch, capsys, script, told
+):
+    breaking, run = artifact.breaking, Counted()
+    monkeypatch.setattr(breaking, "counted", lambda _: [("naive", "layer", 1)])
+    process = breaking.start((sys.executable, "-c", script))
+    assert list(breaking.found(process, CPU, seconds=5 if "sleep" not in script else 0.1)) == (
+        [("naive", "layer", 1)] if told else [["naive", "layer", 2]]
+    )
+    assert told in capsys.readouterr().out
+    breaking.graph_breaks(run)
+    assert run.found["graph_breaks", "naive", (("part", "layer"),)] == 1
 
 
 def test_torchaos_leaf_is_made_once_for_a_weight_and_kept_while_its_memory_is(
@@ -685,14 +708,31 @@ def test_the_mark_is_another_for_other_sources(artifact, monkeypatch, tmp_path):
 def test_each_way_is_compiled_ahead_at_the_sizes_of_which_it_is_timed(artifact, monkeypatch):
     seen, layers = [], artifact.layers
     monkeypatch.setattr(artifact.kernel, "compiled", lambda way, **_: way)
-    monkeypatch.setattr(layers, "step", lambda _, name, __, case: seen.append((name, case)))
-    monkeypatch.setattr(artifact.bitnet_cases, "draw", lambda *sizes: sizes[:3])
+    monkeypatch.setattr(artifact.sizes, "step", lambda _, name, __, case: seen.append((name, case)))
+    monkeypatch.setattr(artifact.sizes, "draw", lambda *sizes: sizes[:3])
     for name in artifact.ahead.JOBS:
         artifact.ahead.compile_way(name, CPU)
     for name in artifact.kernel.COMPILED:
         sizes = {case for way, case in seen if way == name}
         timed = {layers.MAIN} | set(artifact.sizes.SIZES if name in artifact.sizes.COMPILED else ())
         assert sizes == (timed if name in artifact.ahead.JOBS else set())
+
+
+def test_a_way_that_does_not_compile_is_said_and_the_others_are_loaded(
+    artifact, monkeypatch, capsys
+):
+    sizes, called = artifact.sizes, []
+
+    def call(_way, name, _device):
+        called.append(name)
+        if name == "naive":
+            raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(sizes, "call_at_all", call)
+    ways = sizes.loaded(Counted())
+    assert {f"{name}, compiled" for name in called} == set(ways)
+    assert "naive, compiled" in ways
+    assert capsys.readouterr().out == "naive: not compiled: no compiler\n"
 
 
 def test_one_thread_is_for_what_is_within_and_all_are_back_afterwards(artifact):
@@ -766,11 +806,10 @@ def test_a_weight_is_finite_also_where_the_even_draw_is_at_its_end(artifact, mon
 
 
 def test_a_way_without_up_casts_is_left_to_the_entry_on_overhead(artifact, monkeypatch):
-    run, seen = Counted(), []
+    run = Counted()
     artifact.gradients.at_points(run, 32, 32, 32)
     assert not any(subject == "naive, no up-casts" for _, subject, _ in run.found)
-    script = artifact.reproduce
-    monkeypatch.setattr(script, "record_breaks", lambda _, name, *__, **___: seen.append(name))
-    script.graph_breaks(run)
+    monkeypatch.setattr(artifact.breaking, "breaks_of", lambda *_: 0)
+    seen = [name for name, _, _ in artifact.breaking.counted(CPU)]
     assert "naive" in seen
     assert "naive, no up-casts" not in seen

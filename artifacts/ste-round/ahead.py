@@ -74,13 +74,9 @@ def finish(processes, seconds=SECONDS):
 def compile_way(name, device):
     """Make a step of a way at each size of which it is compiled."""
     from kernel import compiled_ways
-    from layers import MAIN, Leaves, step
-    from shared.bitnet_cases import draw
-    from sizes import COMPILED, SIZES, fitting
+    from sizes import call_at_all
 
-    way = compiled_ways([name])[f"{name}, compiled"]
-    for sizes in [MAIN] + [each for each in SIZES if name in COMPILED and each != MAIN]:
-        step(fitting(way, sizes), name, Leaves(), draw(*sizes, 1, device))
+    call_at_all(compiled_ways([name])[f"{name}, compiled"], name, device)
 
 
 if __name__ == "__main__":

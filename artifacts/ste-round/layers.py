@@ -3,7 +3,6 @@
 from functools import partial
 
 import torch
-from kernel import COMPILED, compiled_ways
 from shared.bitnet_cases import draw
 from shared.bitnet_evidence import (
     forward,
@@ -77,12 +76,10 @@ def compare_steps(run, ways, tokens, width, out, *, samples):
     )
 
 
-def steps(run, tokens, width, out):
-    """Time a step of each way, eager and compiled; count what it is made of. Returns the compiled ways."""
+def steps(run, compiled, tokens, width, out):
+    """Time a step of each way, eager and compiled; count what it is made of."""
     here = available()
-    ways = {name: WAYS[name] for name in EAGER if name in here}
-    made = {} if run.tiny else compiled_ways([name for name in COMPILED if name in here])
-    ways |= made
+    ways = {name: WAYS[name] for name in EAGER if name in here} | compiled
     compare_steps(run, ways, tokens, width, out, samples=5)
     if not run.tiny:
         case = draw(tokens, width, out, run.seed, run.device)
@@ -92,7 +89,6 @@ def steps(run, tokens, width, out):
         count_launches(run, ways, case)
         looped = {name: ways[name] for name in LOOPED if name in ways}
         wall(run, looped, case, {"tokens": tokens, "width": width, "out": out})
-    return made
 
 
 def count_bytes(run, name, way, case):

@@ -2,12 +2,13 @@
 
 from functools import partial
 
-from kernel import any_tokens
-from layers import Leaves, step
+import kernel
+from kernel import any_tokens, compiled_ways
+from layers import MAIN, Leaves, step
 from replay import Repeated
 from shared.bitnet_cases import draw
 from shared.bitnet_evidence import ratio, usable, wall_seconds
-from shared.bitnet_variants import WAYS
+from shared.bitnet_variants import WAYS, available
 
 SIZES = [(4096, 2048, 2048), (2048, 2048, 2048), (256, 2048, 2048), (8192, 4096, 4096),
          (8192, 4096, 14336), (16384, 4096, 4096), (16384, 8192, 8192)]  # fmt: skip
@@ -56,6 +57,24 @@ def in_turns(run, ways, case, sizes):
 
 
 # endregion
+
+
+def loaded(run):
+    """Return the compiled ways by name, each called at all its sizes, while other processes are at work."""
+    names = [name for name in kernel.COMPILED if name in available()]
+    ways = compiled_ways(names)
+    for name in names:
+        try:
+            call_at_all(ways[f"{name}, compiled"], name, run.device)
+        except Exception as error:  # noqa: BLE001 - a compiler raises as it likes; where it is timed it says so
+            print(f"{name}: not compiled: {str(error)[:300]}")  # noqa: T201 - for who reads it
+    return ways
+
+
+def call_at_all(way, name, device):
+    """Call a compiled way once at each size at which it is timed: it is compiled there, or loaded."""
+    for sizes in [MAIN] + [each for each in SIZES if name in COMPILED and each != MAIN]:
+        step(fitting(way, sizes), name, Leaves(), draw(*sizes, 1, device))
 
 
 def fitting(way, sizes):
