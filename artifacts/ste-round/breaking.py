@@ -25,7 +25,6 @@ from shared.bitnet_variants import available
 SECONDS = 90
 
 
-# region: breaks
 def counted(device):
     """Count dynamo's graph breaks in every way, and in a Function that does one thing more.
 
@@ -41,9 +40,6 @@ def counted(device):
     for name, function in BREAKERS.items():
         yield name, "Function", breaks_of(function.apply, (weight.detach().requires_grad_(),))
     torch._dynamo.reset()
-
-
-# endregion
 
 
 def call_way(way, *leaves):
